@@ -2,14 +2,14 @@
 
 import type { ErrorBody } from '../_types';
 
-/** No answer that was meant: `status` is the HTTP status, 0 when the server could not be reached. */
+/** A request without a usable answer: `status` is the HTTP status, 0 if the server could not be reached. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
-    /** Empty where the answer was not one of the server half. */
+    /** Empty if the answer did not come from the server half. */
     readonly code: string,
     message: string,
-    /** Seconds that the answer asks to wait; 0 where it says nothing. */
+    /** Seconds to wait before a retry, from the answer; 0 if the answer has none. */
     readonly retryAfter = 0
   ) {
     super(message);
@@ -18,13 +18,13 @@ export class ApiError extends Error {
 }
 
 /**
- * No way to the server; no server half there; nobody logged in; no right to jobs and pools; no such job; an answer that
- * is not of the server half, as a proxy gives one; or what else the server half itself says.
+ * The server cannot be reached; it has no server half; the user is logged out; the user may not use jobs and pools; the
+ * job does not exist; the answer came from something else, such as a proxy; any other error of the server half.
  */
 export type FailureKind =
   'lost' | 'missing' | 'loggedOut' | 'forbidden' | 'gone' | 'broken' | 'refused';
 
-/** Why a request failed, so that what is shown may be out of date. */
+/** Why a request failed; what is shown may therefore be out of date. */
 export interface IRequestFailure {
   readonly kind: FailureKind;
   readonly status: number;
@@ -39,7 +39,7 @@ const BY_CODE: Partial<Record<string, FailureKind>> = {
   ResourceNotFound: 'gone'
 };
 
-/** Of answers without a code of ours: a proxy or a hub asks for a login as it likes. */
+/** For answers without an error code of the server half: proxies and hubs request a login with different statuses. */
 const BY_STATUS: Partial<Record<number, FailureKind>> = {
   0: 'lost',
   401: 'loggedOut',
@@ -95,12 +95,12 @@ export function classifyFailure(reason: unknown): IRequestFailure {
   return { kind, status, message, retryAfter };
 }
 
-/** Make a failure of an error body, as of the one that says why the controller could not be started. */
+/** Make a failure of an error body, such as the one that says why the controller could not be started. */
 export function failureFromBody(body: ErrorBody): IRequestFailure {
   return { kind: 'refused', status: 503, message: errorBodyText(body), retryAfter: 0 };
 }
 
-/** Return message, rule and cure of an error of ours as one paragraph. */
+/** Return message, rule and cure of an error of the server half as one paragraph. */
 export function errorBodyText(body: Partial<ErrorBody>): string {
   return [body.message, body.rule, body.cure].filter(Boolean).join(' ');
 }

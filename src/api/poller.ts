@@ -16,7 +16,7 @@ const IDLE_INTERVAL_MS = 30_000;
 /** Milliseconds after the first failure, and at most, about. */
 const RETRY_RANGE_MS: readonly [number, number] = [2000, 30_000];
 
-/** Of what does not go away by itself: somebody has to log in, to install or to give a right. */
+/** The same for failures that a user must end: log in, install the server half, or grant a permission. */
 const SLOW_RETRY_RANGE_MS: readonly [number, number] = [30_000, 300_000];
 
 const SLOW_RETRY_KINDS: ReadonlySet<IRequestFailure['kind']> = new Set<IRequestFailure['kind']>([
@@ -26,7 +26,7 @@ const SLOW_RETRY_KINDS: ReadonlySet<IRequestFailure['kind']> = new Set<IRequestF
 ]);
 
 /**
- * Milliseconds until the next try after so many failures in a row; `random` (0 to 1) keeps pages apart.
+ * Return the milliseconds until the next try after `failures` failures in a row. `random` (0 to 1) spreads the pages.
  */
 export function retryDelay(failures: number, failure: IRequestFailure, random: number): number {
   const [first, most] = SLOW_RETRY_KINDS.has(failure.kind) ? SLOW_RETRY_RANGE_MS : RETRY_RANGE_MS;
@@ -97,7 +97,7 @@ export class Poller implements IDisposable {
       return;
     }
     this._timer = setTimeout(() => {
-      // Whoever comes back to the tab asks anyway.
+      // Skip hidden pages: they poll when they become visible.
       if (this.options.page.visibilityState === 'visible') {
         this.options.poll();
       }

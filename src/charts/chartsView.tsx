@@ -18,11 +18,11 @@ import type { IChartsSelection, IChartsViewModel } from './viewModel';
 import { buildViewModel, defaultHost } from './viewModel';
 import { clampRange, rangeForKey } from './zoom';
 
-/** Milliseconds between two looks at a running job; where less is to move, drawings move more rarely. */
+/** Milliseconds between two polls of a running job; the second one applies if the system requests reduced motion. */
 const [PACE, CALM_PACE] = [1_000, 5_000];
 
 export interface IChartsOptions extends Omit<IHistoryPollerOptions, 'pace'> {
-  /** The name of the job, for those who do not see the tab. */
+  /** The name of the job, as the accessible name of the charts. */
   name: string;
   page: IPageVisibility;
   trans: TranslationBundle;
@@ -46,7 +46,7 @@ export class ChartsView extends VisibleWidget implements IChartsHandle {
     this.node.addEventListener('keydown', this._onKey);
   }
 
-  /** Whether nothing is asked until somebody wishes to go on. */
+  /** True from `pause()` until `resume()`: no requests, and the drawings do not move. */
   get isPaused(): boolean {
     return this._isPaused;
   }
@@ -58,21 +58,21 @@ export class ChartsView extends VisibleWidget implements IChartsHandle {
     super.dispose();
   }
 
-  /** Stop asking and moving; what is drawn stays. */
+  /** Stop polling and moving; keep what is drawn. */
   pause(): void {
     this._isPaused = true;
     this._poller.stop();
     this.update();
   }
 
-  /** Go on from where it was. */
+  /** Continue from where the poller stopped. */
   resume(): void {
     this._isPaused = false;
     this.updateVisibility();
     this.update();
   }
 
-  /** Show a part of the time, in seconds since the epoch; null shows all of it. */
+  /** Show a range of time, in seconds since the epoch; null shows all of it. */
   zoom(part: { from: number; to: number } | null): void {
     this._choose({ zoom: part });
   }
@@ -150,7 +150,7 @@ export class ChartsView extends VisibleWidget implements IChartsHandle {
       this._choice = { ...this._choice, host: defaultHost(hosts) };
     }
     if (this._poller.history.attempt === null) {
-      // The job began again, and nothing of its new run lies in a part of the time before.
+      // The job restarted, and the selected range has no data of its new run.
       this._choice = { ...this._choice, zoom: null };
     }
     this._viewModel = undefined;
@@ -168,7 +168,7 @@ export class ChartsView extends VisibleWidget implements IChartsHandle {
   private _attempt(attempt: number): void {
     this._choose({ zoom: null });
     this._poller.choose(attempt);
-    // A page that was paused has nothing left that could stand still.
+    // The new run replaces the drawing that was paused, so continue.
     this.resume();
   }
 
@@ -185,7 +185,7 @@ export class ChartsView extends VisibleWidget implements IChartsHandle {
     }
   }
 
-  /** What is shown now; made when it is needed, and once for as long as nothing changes. */
+  /** Return the drawing that is shown, computed on demand and cached until something changes. */
   private _drawn(): IChartsViewModel | null {
     if (this._viewModel === undefined) {
       this._viewModel = buildViewModel(this._poller.history, this._choice, this.options.trans);
@@ -193,7 +193,7 @@ export class ChartsView extends VisibleWidget implements IChartsHandle {
     return this._viewModel;
   }
 
-  /** Without the part that draws, the sentence and the tables are there all the same. */
+  /** Load the drawing code; the sentence and the tables do not need it. */
   private async _load(): Promise<void> {
     try {
       this._plot ??= (await import('./plot')).Plot;
@@ -201,7 +201,7 @@ export class ChartsView extends VisibleWidget implements IChartsHandle {
     } catch (reason) {
       this._failure = errorText(reason);
     }
-    // What is drawn after the end is never taken away again.
+    // A render after disposal would never be unmounted.
     if (!this.isDisposed) {
       this.update();
     }

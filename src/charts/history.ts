@@ -1,8 +1,8 @@
-// What is known of one run of a job over time: grows with each answer, and knows what to ask for next.
+// The known series of one run of a job: grows with each answer, and computes what to request next.
 
 import type { GpuUsage, HostUsage, JobMetrics, JobUsage } from '../_types';
 
-/** What a line measures; `metric` is whatever the job itself printed. */
+/** What a line measures; `metric` is a value that the job itself printed. */
 export type SeriesKind =
   | 'metric'
   | 'cpu'
@@ -24,7 +24,7 @@ export interface ITimeSeries {
   readonly host: string;
   /** The name of a metric, or of a GPU; empty for what a host has once. */
   readonly name: string;
-  /** The most that there can be: cores in percent, bytes of memory; null where nobody knows. */
+  /** The upper limit: cores in percent, bytes of memory; null if it is unknown. */
   readonly most: number | null;
   /** Seconds since the epoch, by the clock of the server. */
   readonly at: number[];
@@ -32,12 +32,12 @@ export interface ITimeSeries {
 }
 
 /**
- * Seconds by which the clocks of two hosts may differ without a sample being missed; a host that is silent for longer
- * has ended its part, and is not asked for all that came since again and again.
+ * Seconds by which the clocks of two hosts may differ without a missed sample. A host that is silent for longer has
+ * ended its part; without this limit, each request would repeat all samples since its last one.
  */
 const SKEW = 60;
 
-/** Points of one metric from which all is read anew: the server keeps a thousand, spread over the whole time. */
+/** Points of one metric from which on all are read again: the server keeps a thousand, spread over the whole run. */
 const MANY = 10_000;
 
 const COLUMNS = [
@@ -51,7 +51,7 @@ const COLUMNS = [
 ] as const;
 
 export class History {
-  /** Which run of the job this is, of how many; null before the first answer. */
+  /** Which run of the job this is; null before the first answer. */
   attempt: number | null = null;
   attempts = 1;
 
@@ -59,12 +59,12 @@ export class History {
     return [...this._lines.values()];
   }
 
-  /** Sentences about what could not be measured or read. */
+  /** Return sentences about what could not be measured or read. */
   get notes(): readonly string[] {
     return [...this._notes];
   }
 
-  /** The moments between which something is known; null before the first one. */
+  /** Return the first and the last moment with data; null without data. */
   get span(): { begin: number; end: number } | null {
     let [begin, end] = [Infinity, -Infinity];
     for (const { at } of this._lines.values()) {
@@ -76,13 +76,13 @@ export class History {
     return begin <= end ? { begin, end } : null;
   }
 
-  /** The moment after which usage is missing. */
+  /** Return the moment after which usage is missing. */
   get usageSince(): number {
     const newest = [...this._clocks.values()].map(last).filter(at => at > 0);
     return newest.length > 0 ? Math.max(Math.min(...newest), Math.max(...newest) - SKEW) : 0;
   }
 
-  /** The moment after which points of metrics are missing. */
+  /** Return the moment after which points of metrics are missing. */
   get metricsSince(): number {
     const metrics = this.lines.filter(line => line.kind === 'metric');
     if (metrics.some(line => line.at.length > MANY)) {
@@ -98,7 +98,7 @@ export class History {
     this.attempt = null;
   }
 
-  /** Take in what came after `since`; 0 takes the place of all that was known. Says whether something is new. */
+  /** Add usage that came after `since`; 0 replaces all usage. Return true if something is new. */
   addUsage(usage: JobUsage, since: number): boolean {
     if (since === 0) {
       this._forget(line => line.kind !== 'metric');
@@ -108,7 +108,7 @@ export class History {
     return usage.hosts.map(host => this._addHost(host)).some(Boolean);
   }
 
-  /** Take in the points that came after `since`; 0 takes the place of all that was known. */
+  /** Add points that came after `since`; 0 replaces all metrics. Return true if something is new. */
   addMetrics(metrics: JobMetrics, since: number): boolean {
     if (since === 0) {
       this._forget(line => line.kind === 'metric');
@@ -195,7 +195,7 @@ export class History {
   private readonly _notes = new Set<string>();
 }
 
-/** What began to be measured later than the rest of its host is not known before. */
+/** Append values to a line; moments before its first measurement get null. */
 function append(line: ITimeSeries, column: readonly Value[], from: number, before: number): void {
   while (line.values.length < before) {
     line.values.push(null);
@@ -205,7 +205,7 @@ function append(line: ITimeSeries, column: readonly Value[], from: number, befor
   }
 }
 
-/** A chart has no place for what is no number, and arithmetic none for what is infinite. */
+/** Return null for what is not a finite number: charts have no place for it. */
 function known(value: Value | undefined): Value {
   return typeof value === 'number' && Number.isFinite(value) ? value : null;
 }
@@ -214,12 +214,12 @@ function last(at: readonly number[]): number {
   return at.length > 0 ? at[at.length - 1] : 0;
 }
 
-/** The index of the first moment after another, in a column that never falls. */
+/** Return the index of the first moment after `moment`, in a column that never falls. */
 export function upperBound(at: readonly number[], moment: number): number {
   return first(at, one => one > moment);
 }
 
-/** The index of the first moment that is another, or after it. */
+/** Return the index of the first moment at or after `moment`, in a column that never falls. */
 export function lowerBound(at: readonly number[], moment: number): number {
   return first(at, one => one >= moment);
 }

@@ -1,4 +1,4 @@
-// The charts that are open, for commands, which are there before the charts are loaded.
+// The charts that are open, for commands; these are registered before the code of the charts is loaded.
 
 /** What a command can do with charts. */
 export interface IChartsHandle {
@@ -10,10 +10,10 @@ export interface IChartsHandle {
   zoom(part: { from: number; to: number } | null): void;
 }
 
-/** Whoever is attached is in it. */
+/** All charts that are attached to the page. */
 export const openCharts = new Set<IChartsHandle>();
 
-/** Those that a person sees. */
+/** Return the charts that are visible. */
 export function visibleCharts(): IChartsHandle[] {
   return [...openCharts].filter(charts => charts.isVisible);
 }

@@ -1,4 +1,4 @@
-// Which charts there are for what is known: one for each kind of figure, and metrics that belong together in one.
+// Which charts to draw for the known series: one for each kind of figure, and one for metrics that belong together.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
@@ -11,9 +11,9 @@ export interface IPanel {
   readonly title: string;
   readonly unit: Unit;
   readonly lines: readonly ILabelledSeries[];
-  /** Whether the axis begins at nothing, as it does for what is used. */
+  /** Whether the axis begins at zero, as it does for resource use. */
   readonly isFromZero: boolean;
-  /** The most that there can be on each host; null where hosts differ or nobody knows. */
+  /** The upper limit on each host; null if it is unknown or hosts differ. */
   readonly most: number | null;
 }
 
@@ -38,10 +38,10 @@ const PANELS: IKindOfPanel[] = [
   { key: 'disk', kinds: ['disk'], unit: 'bytes' }
 ];
 
-/** What libraries put before the name of a metric to say on which data it was measured. */
+/** The prefix of a metric's name by which libraries say on which data it was measured. */
 const SPLIT = /^(train|training|val|valid|validation|dev|eval|test)[_\-/. ]+(?=.)/i;
 
-/** The charts of some lines: metrics first, then what was used; a figure that nobody knows has none. */
+/** Return the charts of some lines: metrics first, then resource use. A figure without data has no chart. */
 export function buildPanels(lines: readonly ITimeSeries[], trans: TranslationBundle): IPanel[] {
   const used = PANELS.map(({ key, kinds, unit }) => {
     const mine = lines.filter(line => kinds.includes(line.kind) && isKnown(line));
@@ -57,7 +57,7 @@ export function buildPanels(lines: readonly ITimeSeries[], trans: TranslationBun
   return [...metricPanels(lines, trans), ...used].filter(panel => panel.lines.length > 0);
 }
 
-/** Call each line by what makes it another one than the others of its chart: its host, what it is, or both. */
+/** Label each line by what distinguishes it from the others of its chart: its host, its name, or both. */
 function labelled(
   lines: readonly ITimeSeries[],
   whatOf: (line: ITimeSeries) => string,
@@ -119,7 +119,7 @@ function titleOf(key: string, trans: TranslationBundle): string {
   }
 }
 
-/** What a line is called beside the others of its chart. */
+/** Return the label of a line among the others of its chart. */
 function labelOf({ kind, name }: ITimeSeries, trans: TranslationBundle): string {
   switch (kind) {
     case 'cpu':

@@ -1,6 +1,6 @@
-// How lines look: a colour of the theme and a dash for each, so that they differ also for those who see no colours.
+// Styles of lines: a colour of the theme and a dash for each, so that they also differ without colour vision.
 
-/** What the browser is told about the colours of a page. */
+/** Colour and dash of one line. */
 export interface ISeriesStyle {
   readonly stroke: string;
   readonly dash: number[];
@@ -23,7 +23,7 @@ export function seriesColour(turn: number): string {
   return `var(${COLOURS[turn % COLOURS.length]})`;
 }
 
-/** The dash of the n-th line: where colours come round again it is another one. */
+/** Return the dash of the n-th line; it changes each time the colours repeat. */
 export function seriesDash(turn: number): number[] {
   return DASHES[(turn + Math.floor(turn / COLOURS.length)) % DASHES.length];
 }
@@ -31,7 +31,7 @@ export function seriesDash(turn: number): number[] {
 /** Dashes of the grid: in themes of high contrast, its colour alone is as bright as the lines of the data. */
 export const GRID_DASH = [1, 4];
 
-/** What a canvas cannot take from a style sheet. */
+/** Colours and fonts that a canvas cannot take from a style sheet. */
 export interface ICanvasTheme {
   line: (turn: number) => string;
   text: string;
@@ -39,7 +39,7 @@ export interface ICanvasTheme {
   font: string;
 }
 
-/** Read the colours of the theme for a canvas inside `node`; where colours are forced, the system's. */
+/** Read the colours of the theme for a canvas inside `node`; in forced-colours mode, those of the system. */
 export function readCanvasTheme(node: Element): ICanvasTheme {
   const style = getComputedStyle(node);
   const font = `${style.fontSize} ${style.fontFamily}`;
@@ -59,15 +59,15 @@ function isForced(): boolean {
   return window.matchMedia?.('(forced-colors: active)').matches ?? false;
 }
 
-/** Whether the system asks for less that moves. */
+/** Return true if the system requests reduced motion. */
 export function prefersReducedMotion(): boolean {
   return window.matchMedia?.('(prefers-reduced-motion: reduce)').matches ?? false;
 }
 
-/** Call back when the theme of the page or the colours of the system changed; gives a function that ends it. */
+/** Call `repaint` when the theme of the page or the colours of the system change. Return a function that ends this. */
 export function onThemeChange(repaint: () => void): () => void {
   let frame = 0;
-  // While a theme changes nothing has a size; in the next frame all of it has come.
+  // Styles are incomplete while a theme changes; in the next frame they are all applied.
   const callback = (): void => {
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(repaint);

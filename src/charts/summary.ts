@@ -1,4 +1,4 @@
-// What charts show, in one sentence for those who do not see them.
+// What charts show, in one sentence for screen readers.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
@@ -9,7 +9,7 @@ import type { IStatistics } from './statistics';
 import { computeStatistics } from './statistics';
 import { formatTimeOffset, formatValue } from './units';
 
-/** The part of the time that is shown, in seconds since the epoch, and whether it is all of it. */
+/** The range of time that is shown, in seconds since the epoch, and whether it is the whole run. */
 export interface IVisibleRange {
   from: number;
   to: number;
@@ -17,10 +17,10 @@ export interface IVisibleRange {
   isWhole: boolean;
 }
 
-/** Metrics that are told one by one. */
+/** Metrics that are described one by one. */
 const TOLD = 4;
 
-/** Metrics whose change is smaller than this part of them have not moved. */
+/** Relative change below which a metric counts as unchanged. */
 const STILL = 1e-3;
 
 /** `Over 3 minutes: loss fell from 0.9 to 0.2; CPU 180 % on average, 212 % at most; memory 1.2 GiB at most.` */
@@ -46,7 +46,7 @@ export function summarizePanels(
     : trans.__('%1: %2.', when, all);
 }
 
-/** What one chart shows, as the name of the picture. */
+/** Describe one chart; the accessible name of its picture. */
 export function describePanel(
   panel: IPanel,
   range: IVisibleRange,
@@ -127,7 +127,7 @@ function metricParts(
   { from, to }: IVisibleRange,
   trans: TranslationBundle
 ): string[] {
-  // The first host that printed it stands for all.
+  // The first host that printed the metric represents all hosts.
   const leaders = new Map<string, ITimeSeries>();
   for (const { line } of panels.flatMap(panel => panel.lines)) {
     leaders.set(line.name, leaders.get(line.name) ?? line);

@@ -1,10 +1,11 @@
-// Commands from buttons and keys: each of them belongs to a plugin, which an administrator may have switched off.
+// Commands behind buttons and keys. Each belongs to a plugin, which an administrator may have disabled.
 
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 /**
- * What executes a command; undefined while nobody has added it, so that a button without an effect is not drawn.
+ * Return a function that executes a command; undefined while the command is not registered, so that no button without
+ * effect is drawn.
  */
 export function commandRunner(
   commands: CommandRegistry,
@@ -13,7 +14,7 @@ export function commandRunner(
   return commands.hasCommand(id) ? args => void commands.execute(id, args) : undefined;
 }
 
-/** The same for a command that acts on one job, pool or array. */
+/** Return the same for a command that acts on one job, pool or array. */
 export function itemCommandRunner(
   commands: CommandRegistry,
   id: string

@@ -1,4 +1,4 @@
-// What commands ask a person and say to one: which job, whether it is meant, what went wrong.
+// Dialogs and messages of commands: the choice of a job, a confirmation, an error.
 
 import { Dialog, InputDialog, Notification, showDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -16,9 +16,9 @@ export function idFromArgs(args: ReadonlyPartialJSONObject): string {
 }
 
 /**
- * The job that the arguments name; where they name none, the only candidate or the one that a person chooses.
+ * Return the job that the arguments name; without one, the only candidate or the one that the user chooses.
  *
- * One that is not listed is not unknown: it may be older than those that are, or the page may not have listed any yet.
+ * A job that is not listed may exist: it may be older than the listed ones, or the page may have listed none yet.
  */
 export async function jobFromArgs(
   args: ReadonlyPartialJSONObject,
@@ -34,7 +34,7 @@ export async function jobFromArgs(
   return { id, name: state.jobs.get(id)?.name ?? (name || id) };
 }
 
-/** The same for a pool; where the candidates are not said, they are the idle ones. */
+/** Return the same for a pool; the candidates are the idle pools by default. */
 export function poolFromArgs(
   args: ReadonlyPartialJSONObject,
   { state }: IJobsModel,
@@ -50,7 +50,7 @@ export function poolFromArgs(
   return chooseItem(candidates, nameOf, trans.__('Select Pool'), trans);
 }
 
-/** The only candidate, or the one that a person chooses among several. */
+/** Return the only candidate, or the one that the user chooses among several. */
 export async function chooseItem<T>(
   candidates: readonly T[],
   nameOf: (one: T) => string,
@@ -68,7 +68,7 @@ export async function chooseItem<T>(
   return candidates[names.indexOf(value ?? '')] ?? null;
 }
 
-/** Ask before something that cannot be taken back; `no` and `yes` are the words on the buttons. */
+/** Ask before an action that cannot be undone; `no` and `yes` are the labels of the buttons. */
 export async function confirmAction(
   title: string,
   body: string,
@@ -80,12 +80,12 @@ export async function confirmAction(
   return answer.button.accept;
 }
 
-/** Wait for an action and say its failure in the sentence that the server gave. */
+/** Wait for an action; on failure show the message of the server. */
 export async function notifyOnError(action: Promise<unknown>): Promise<void> {
   try {
     await action;
   } catch (reason) {
-    // Without that it is one more on the counter in the status bar, and nobody sees what it says.
+    // With the default timeout the message becomes a number in the status bar, and the user may never read it.
     Notification.error(errorText(reason), { autoClose: false });
   }
 }

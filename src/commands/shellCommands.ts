@@ -1,4 +1,4 @@
-// Shells on hosts of jobs and pools, in terminals of JupyterLab. Its plugin may be switched off, as terminals may.
+// Shells on hosts of jobs and pools, in terminals of JupyterLab. An administrator may disable the plugin.
 
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { Terminal } from '@jupyterlab/services';
@@ -12,7 +12,7 @@ import type { IJobsModel } from '../tokens';
 import { CommandIDs, idArgs, JOB_PROPERTIES } from './commandIds';
 import { chooseItem, jobFromArgs, notifyOnError, poolFromArgs } from './prompts';
 
-/** Lab's own; without terminals on the server it is not there. */
+/** JupyterLab's command; it is missing if the server has no terminals. */
 const NEW_TERMINAL = 'terminal:create-new';
 
 const HOST = {
@@ -29,7 +29,7 @@ export interface IShellOptions {
   trans: TranslationBundle;
 }
 
-/** Whose host it is, and what somebody would type elsewhere for the same. */
+/** The job or pool of a host, and the command line to type elsewhere for the same shell. */
 interface IWhose {
   of: ShellTarget;
   id: string;
@@ -87,7 +87,7 @@ function hostOf({ host }: ReadonlyPartialJSONObject): string {
 async function opened(whose: IWhose, options: IShellOptions): Promise<void> {
   const { app, trans } = options;
   if (!app.serviceManager.terminals.isAvailable() || !app.commands.hasCommand(NEW_TERMINAL)) {
-    // Lab cuts a message after 140 letters, and a name has up to 63.
+    // JupyterLab cuts a message after 140 letters, and a name has up to 63.
     throw new Error(trans.__('Terminals are not available. On the server, run: %1', whose.instead));
   }
   const command = await commandFor(whose, options);
@@ -96,7 +96,7 @@ async function opened(whose: IWhose, options: IShellOptions): Promise<void> {
   }
 }
 
-/** The words of the command; null where nobody chose one of several hosts. */
+/** Return the words of the command; null if the user chose none of several hosts. */
 async function commandFor(
   { of, id, host }: IWhose,
   { api, trans }: IShellOptions
@@ -113,9 +113,9 @@ async function commandFor(
 }
 
 /**
- * Show a new terminal and type a line in it. Lab's command takes no line to begin with, and is the one that makes what
- * is shown as the page shows terminals: Notebook 7 has a page for each. So the line goes its own way, in a connection of
- * its own, and whoever leaves the shell has a terminal.
+ * Open a new terminal and type a line in it. JupyterLab's command accepts no first line, but it must create the
+ * terminal's view: in Notebook 7 that is a page. So the line is sent over a connection of its own, and when the user
+ * leaves the shell, the terminal remains.
  */
 async function typed(line: string, instead: string, { app, trans }: IShellOptions): Promise<void> {
   const session = await app.serviceManager.terminals.startNew();
@@ -131,8 +131,8 @@ async function typed(line: string, instead: string, { app, trans }: IShellOption
 }
 
 /**
- * Give a connection up as soon as what was said in it is sent; the terminal stays. Where there never was a connection
- * the line was not sent either: `lost` says so.
+ * Close a connection as soon as its messages are sent; the terminal stays. If the connection never opened, the line
+ * was not sent either: reject with `lost`.
  */
 function left(session: Terminal.ITerminalConnection, lost: string): Promise<void> {
   return new Promise((done, fail) => {
@@ -154,13 +154,13 @@ function left(session: Terminal.ITerminalConnection, lost: string): Promise<void
   });
 }
 
-/** The words of a command as one line for a shell, whatever is in them. */
+/** Quote the words of a command as one line for a shell, whatever characters they have. */
 export function quoteCommand(words: readonly string[]): string {
   return words.map(quoted).join(' ');
 }
 
 const PLAIN = /^[\w@%+=:,./-]+$/;
-/** What a terminal or the editing of lines would take for a key. */
+/** Characters that a terminal or its line editor would interpret as keys. */
 const KEYS = /[\x00-\x1f\x7f]/; // eslint-disable-line no-control-regex
 
 function quoted(word: string): string {

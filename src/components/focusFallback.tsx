@@ -1,20 +1,20 @@
-// Who acted on something that went away goes on beside it, not at the top of the page.
+// When the focused node goes away, moves the focus to what is beside it instead of the top of the page.
 
 import React from 'react';
 
 export interface IFocusFallbackProps {
-  /** What holds the focus while any of its nodes does. */
+  /** The node whose loss of focus counts, with all nodes inside it. */
   node: HTMLElement;
-  /** Give the focus to what is left. */
+  /** Give the focus to one of the remaining nodes. */
   onLost: () => void;
   children: React.ReactNode;
 }
 
 /**
- * Tells when what was drawn took the focus with it.
+ * Calls `onLost` if a render removed the focused node.
  */
 export class FocusFallback extends React.Component<IFocusFallbackProps> {
-  // Before and after React's own change: an idle moment may come between the order to draw and the drawing.
+  // Check directly before and after React's change: a delay may lie between the request to render and the rendering.
   getSnapshotBeforeUpdate(): boolean {
     return this.props.node.contains(document.activeElement);
   }

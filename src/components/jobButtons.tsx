@@ -9,7 +9,7 @@ import type { JobSummary } from '../_types';
 import { isFinal } from '../state/state';
 import { compareIcon } from './icons';
 
-/** What can be done to a job; a button whose act is not there is not there. */
+/** The actions on a job; without a callback, a button is not drawn. */
 export interface IJobActions {
   onStop?: (job: JobSummary) => void;
   onDelete?: (job: JobSummary) => void;
@@ -106,9 +106,9 @@ export function StopButton(props: {
 }
 
 /**
- * A button with a picture; its name is for those who do not see it, and for the pointer that rests on it.
+ * A button with an icon; `label` is its accessible name and its tooltip.
  *
- * One that is disabled keeps the focus: whoever pressed it would be nowhere while its work is done.
+ * A disabled button keeps the focus; otherwise keyboard users would lose their place while the action runs.
  */
 export function IconButton(props: {
   label: string;

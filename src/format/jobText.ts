@@ -23,7 +23,7 @@ export function remainingSeconds(pool: PoolSummary, now: number): number | null 
   return pool.expires_at === null ? null : Math.max(0, pool.expires_at - now);
 }
 
-/** What a pool cost while it waited for jobs, up to now; null where nobody knows a price. */
+/** Return what a pool has cost while idle, up to now; null if the price is unknown. */
 export function idleCost(pool: IPool, now: number): number | null {
   if (pool.idle_cost === null) {
     return null;
@@ -55,18 +55,18 @@ function wordsUnderWay(job: JobSummary, trans: TranslationBundle): string | unde
   return words[job.secondary_status];
 }
 
-/** Whoever stands in no line waits for something with words of its own: an environment that is built, say. */
+/** Return the words for a job that is in no queue: it waits for something else, such as an environment. */
 function pendingWords(job: JobSummary, trans: TranslationBundle): string {
   return (job.start === 'none' && job.message) || trans.__('Pending');
 }
 
-/** What is done before a job's code runs, in a sentence of the server; empty where its step says all. */
+/** Return the server's sentence on the preparation of a job before its code runs; empty if its step says all. */
 export function formatPreparation(job: JobSummary, trans: TranslationBundle): string {
   const isUnderWay = ['Pending', 'Starting', 'Downloading'].includes(job.secondary_status);
   return isUnderWay && job.message !== formatStep(job, trans) ? job.message : '';
 }
 
-/** What the server says of steps that go as they should, most of them in moments: `tests/model/test_status.py` compares. */
+/** The server's messages of steps that go as expected, most of them short: `tests/model/test_status.py` compares. */
 const USUAL = [
   'Waiting for capacity.',
   'Launching requested instances.',
@@ -82,8 +82,8 @@ const USUAL = [
 const COMPLETED_BUT = 'The job completed, but ';
 
 /**
- * What else a job that is not over waits for, as an image that is downloaded, hosts that do not answer, or room on a
- * disk; and what a job that completed lost.
+ * Return what else an unfinished job waits for, such as the download of an image, hosts that do not answer, or room on
+ * a disk; or what a completed job lost.
  */
 export function formatRemark(job: JobSummary, trans: TranslationBundle): string {
   if (job.status === 'Completed') {
@@ -124,8 +124,8 @@ export function formatStart(job: JobSummary, trans: TranslationBundle): string {
 const OWN_MACHINE = 'local';
 
 /**
- * An engine with the machines of its hosts, as `ssh (gpu-box)`; the target of `ssh:gpu-box` says it. An older server
- * names no machines.
+ * Return an engine with the machines of its hosts, as `ssh (gpu-box)`. The target `ssh:gpu-box` already names it;
+ * older servers name no machines.
  */
 export function formatEngine(engine: string, machines: readonly string[] = []): string {
   return machines.length > 0 && !engine.includes(':')
@@ -133,17 +133,17 @@ export function formatEngine(engine: string, machines: readonly string[] = []): 
     : engine;
 }
 
-/** The engine of a job, where that is not this machine. */
+/** Return the engine of a job; empty if that is this machine. */
 export function formatOtherEngine(engine: string, machines?: readonly string[]): string {
   return engine === OWN_MACHINE ? '' : formatEngine(engine, machines);
 }
 
-/** Digits of an id; enough to tell two images apart. */
+/** Digits of an id; enough to distinguish two images. */
 const DIGITS = 12;
 
 /**
- * What hosts are made of, as `train:1 (3fa85f645717)`: of the name what follows its registry, and the first digits of the
- * id as soon as that is known. Empty where they are made of no image, and where an older server says nothing of it.
+ * Return the image of hosts, as `train:1 (3fa85f645717)`: the name without its registry, and the first digits of the id
+ * if that is known. Empty if the hosts have no image, and for older servers, which do not report it.
  */
 export function formatImage(image: Pick<Image, 'name' | 'id'> | null | undefined): string {
   if (!image) {
@@ -163,7 +163,7 @@ function digitsOf(id: string): string {
   return id.slice(id.lastIndexOf(':') + 1).slice(0, DIGITS);
 }
 
-/** The one sentence of a toast about a job that ended. */
+/** Return the sentence of a toast about a job that ended. */
 export function formatJobEnd(job: JobSummary, trans: TranslationBundle): string {
   const time = formatDuration(elapsedSeconds(job, job.ended_at ?? job.created_at), trans);
   switch (job.status) {
@@ -176,7 +176,7 @@ export function formatJobEnd(job: JobSummary, trans: TranslationBundle): string 
   }
 }
 
-/** What the jobs that ended since midnight cost, as `$0.41 today`; empty where nothing has a price. */
+/** Return the cost of the jobs that ended since midnight, as `$0.41 today`; empty if no job has a price. */
 export function formatCostToday(state: IState, now: number, trans: TranslationBundle): string {
   const midnight = new Date(now * 1000).setHours(0, 0, 0, 0) / 1000;
   const over = [...state.jobs.values()].filter(isFinal);
@@ -186,13 +186,13 @@ export function formatCostToday(state: IState, now: number, trans: TranslationBu
     return '';
   }
   const sum = formatMoney(total);
-  // Everything that is not here was made before the edge of the page; some older jobs are here all the same.
+  // All unlisted jobs were created before the job at the cursor; some listed ones are older, too.
   const edge = state.cursor === null ? null : state.jobs.get(state.cursor);
   const isWhole = edge === null || (edge !== undefined && edge.created_at < midnight);
   return isWhole ? trans.__('%1 today', sum) : trans.__('over %1 today', sum);
 }
 
-/** The line that sums up: `3 running · 4 waiting · 2 warm · $0.41 today`. */
+/** Return the summary line: `3 running · 4 waiting · 2 warm · $0.41 today`. */
 export function formatCounts(state: IState, now: number, trans: TranslationBundle): string {
   const open = runningJobs(state);
   const waiting = open.filter(isWaiting).length;

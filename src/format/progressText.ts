@@ -1,4 +1,4 @@
-// How far a job is, when it will end or begin, and what it measures: pure functions that give words.
+// Progress, expected times and metrics of a job in words: pure functions.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
@@ -9,20 +9,20 @@ import { formatApproximateDuration, formatNumber } from './numbers';
 /** Metrics in one line. */
 const SHOWN = 3;
 
-/** How far a running job is, from 0 to 100; null where nobody knows or it has its verdict. */
+/** Return the progress of a running job, from 0 to 100; null if it is unknown or the job has a verdict. */
 export function progressPercent(job: JobSummary): number | null {
   // A card that an older version saved has no such field.
   const fraction = job.progress?.fraction ?? null;
-  // 100 * 0.29 is a hair less than 29.
+  // In floating point, 100 * 0.29 is slightly below 29.
   return fraction === null || isFinal(job) ? null : Math.floor(100 * fraction + 1e-9);
 }
 
-/** What a running job counts, as `epoch 7/10`; empty where it says nothing. */
+/** Return what a running job counts, as `epoch 7/10`; empty if it reports nothing. */
 export function formatProgress(job: JobSummary): string {
   return isFinal(job) ? '' : (job.progress?.text ?? '');
 }
 
-/** How long a running job is expected to take in all, as `of ~3 min`; empty where nobody knows. */
+/** Return the expected duration of a running job, as `of ~3 min`; empty if it is unknown. */
 export function formatExpectedDuration(job: JobSummary, trans: TranslationBundle): string {
   if (!job.expectation || isFinal(job)) {
     return '';
@@ -30,7 +30,7 @@ export function formatExpectedDuration(job: JobSummary, trans: TranslationBundle
   return trans.__('of ~%1', formatApproximateDuration(job.expectation.seconds, trans));
 }
 
-/** How long a waiting job is expected to wait, as `begins in ~40 s`; empty where nobody knows. */
+/** Return the expected wait of a waiting job, as `begins in ~40 s`; empty if it is unknown. */
 export function formatExpectedStart(
   job: JobSummary,
   now: number,
@@ -42,7 +42,7 @@ export function formatExpectedStart(
     : '';
 }
 
-/** The newest values, as `loss 0.2134`; what is no number is said to be none. */
+/** Return the newest values, as `loss 0.2134`; a value that is not a number is shown as such. */
 export function formatMetrics(job: JobSummary, trans: TranslationBundle): string[] {
   const values = Object.entries(job.metrics ?? {});
   const shown = values

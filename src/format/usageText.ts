@@ -11,7 +11,7 @@ export interface IUsageText {
   words: string;
 }
 
-/** What a running job uses now, or the most that a finished one used; empty where nobody knows. */
+/** Return what a running job uses now, or the maximum of a finished one; empty if nothing was measured. */
 export function formatUsage(job: JobSummary, trans: TranslationBundle): IUsageText[] {
   return isFinal(job)
     ? figures(job.peak, trans).map(({ of, words }) => ({ of, words: trans.__('peak %1', words) }))
@@ -34,7 +34,7 @@ function figures(usage: Usage | null | undefined, trans: TranslationBundle): IUs
 
 const NOTHING = { cpu_percent: null, memory_bytes: null, gpu_percent: null };
 
-/** Read what a notebook holds, where anything may stand; null when it is none. */
+/** Read a usage that a notebook saved, in which any value is possible; null if it is not one. */
 export function parseUsage(value: unknown): Usage | null {
   if (typeof value !== 'object' || value === null) {
     return null;

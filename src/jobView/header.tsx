@@ -1,4 +1,4 @@
-// The head of a job's view: what it is, where it is, what one can do with it, and what is in the way.
+// The head of a job's view: its name, state and place, its buttons, and its problems.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
@@ -43,7 +43,7 @@ export class HeaderView extends LiveWidget {
   }
 
   protected onUpdateRequest(msg: Message): void {
-    // Many jobs change while this one's tab lies behind another; what came meanwhile is drawn when it is shown.
+    // Many jobs change while this tab is hidden; it is drawn again when it is shown.
     if (this.isVisible) {
       super.onUpdateRequest(msg);
     }
@@ -114,7 +114,7 @@ export class HeaderView extends LiveWidget {
                 key={id}
                 label={label}
                 isDisabled={isOffline || isStopping}
-                // Of a job that is not listed nobody announces that it is gone.
+                // No event announces the deletion of a job that is not listed, so read it again.
                 onClick={() => void act().then(() => record.refresh())}
               />
             );
@@ -126,7 +126,7 @@ export class HeaderView extends LiveWidget {
 
 interface IStateProps {
   job: JobSummary;
-  /** Of its hosts, while they are there. */
+  /** Of the job's hosts, while these exist. */
   machines?: readonly string[];
   /** Null if it did not fail. */
   failure: IFailureText | null;

@@ -1,4 +1,4 @@
-// The record of one job, read again when something of the job changed, and never while nobody sees it.
+// The record of one job: read again when the job changes, and only while its view is visible.
 
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
@@ -15,7 +15,7 @@ import type { IJobsModel } from '../tokens';
 import type { IJobRecord, IJobSource, IPlaces } from './jobSource';
 import { recordErrorKind } from './recordError';
 
-/** The server's status where its controller does not answer. */
+/** The server's status if its controller does not answer. */
 const NO_ANSWER = 503;
 
 export interface IRecordOptions {
@@ -23,7 +23,7 @@ export interface IRecordOptions {
   model: IJobsModel;
   source: Pick<IJobSource, 'record' | 'places'>;
   page: IPageVisibility;
-  /** From 0 to 1; keeps pages apart that ask again. */
+  /** From 0 to 1; spreads the retries of several pages. */
   random: () => number;
 }
 
@@ -36,7 +36,7 @@ export class JobRecord implements IDisposable {
     page.addEventListener('visibilitychange', this._onPage);
   }
 
-  /** What was read last; it stays when the job is deleted. */
+  /** The record as read last; it stays when the job is deleted. */
   get job(): IJobRecord | null {
     return this._job;
   }
@@ -45,17 +45,17 @@ export class JobRecord implements IDisposable {
     return this._places;
   }
 
-  /** Why the last request failed; null where it did not. */
+  /** Why the last request failed; null if it succeeded. */
   get failure(): IRequestFailure | null {
     return this._failure;
   }
 
-  /** What lists show of the job, the newest that this page knows. */
+  /** The newest summary of the job on this page. */
   get summary(): JobSummary | null {
     return this.listed ?? this._job?.summary ?? null;
   }
 
-  /** Whether it is known to have no verdict. */
+  /** Whether the job is known and has no verdict. */
   get isLive(): boolean {
     return this.summary !== null && !isFinal(this.summary);
   }
@@ -81,10 +81,10 @@ export class JobRecord implements IDisposable {
     }
   }
 
-  /** Say whether the view is shown: what changed meanwhile is read when it is. */
+  /** Set whether the view is shown; changes in the meantime are read when it is shown. */
   setVisible(isSeen: boolean): void {
     this._isSeen = isSeen;
-    // Nobody announces that a job was deleted elsewhere, so whoever comes back looks once.
+    // No event announces that a job was deleted elsewhere, so read once when the view is shown again.
     this._isStale ||= isSeen;
     this._look();
   }
@@ -128,7 +128,7 @@ export class JobRecord implements IDisposable {
     this._isReading = true;
     this._isStale = false;
     try {
-      // Where the files are is of use to some rows only; without it they have no button.
+      // Some rows need the places of files only for a button; without places they have none.
       const places = source.places().catch(() => this._places);
       [this._job, this._places] = await Promise.all([source.record(), places]);
       this._failure = null;
@@ -137,7 +137,7 @@ export class JobRecord implements IDisposable {
       this._failure = classifyFailure(reason);
       this._tryLater(this._failure);
       if (this._failure.status === NO_ANSWER) {
-        // Nobody announces that the controller has left: the lists learn it when they ask.
+        // No event announces that the controller has exited: only a request for the lists shows it.
         void this.options.model.refresh();
       }
     }
@@ -170,7 +170,7 @@ export class JobRecord implements IDisposable {
   private _retry: ReturnType<typeof setTimeout> | undefined;
 }
 
-/** What of a summary says that the record changed; progress comes each second and is in the summary itself. */
+/** Return the parts of a summary that show that the record changed; progress comes each second and is left out. */
 function markOf(job: JobSummary | undefined): string {
   return job
     ? [job.secondary_status, job.attempt, job.pool, job.start, job.warm_pool_status].join(' ')

@@ -1,4 +1,4 @@
-// The view of one job in the main area: a head that stays, and sections under tabs.
+// The view of one job in the main area: a fixed head, and sections under tabs.
 
 import type { Message } from '@lumino/messaging';
 import { MessageLoop } from '@lumino/messaging';
@@ -33,7 +33,7 @@ export class JobView extends Panel {
     log.title.label = trans.__('Log');
     this.addWidget(new HeaderView(context));
     this.addWidget(this._tabs);
-    // The first tab is chosen when it is added.
+    // Connect the signal first: the first tab is selected when it is added.
     this._tabs.currentChanged.connect(this._onTab, this);
     this._add('log', log);
     this._add('charts', new LazyCharts(context));
@@ -63,7 +63,7 @@ export class JobView extends Panel {
     }
   }
 
-  /** Show in what the job differs from another one, or from the run before it (''). */
+  /** Show how the job differs from another one, or from the run before it (''). */
   compareWith(other: string): void {
     this._compare.choose(other);
     this.openSection('compare');
@@ -91,7 +91,7 @@ export class JobView extends Panel {
 
   protected onActivateRequest(msg: Message): void {
     super.onActivateRequest(msg);
-    // Lab gives the focus to the view itself: from there nobody sees it, so its tabs get it.
+    // JupyterLab focuses the view itself, where the focus is invisible: move it to the tabs.
     const { activeElement } = document;
     if (activeElement === this.node || !this.node.contains(activeElement)) {
       this._focusTab();
@@ -114,7 +114,7 @@ export class JobView extends Panel {
     change.previousTitle?.owner.hide();
     change.currentTitle?.owner.show();
     if (hadFocus) {
-      // A click does not move the focus, and the ring would stay on a tab that is not chosen any more.
+      // A click does not move the focus, and the focus ring would stay on the tab selected before.
       MessageLoop.sendMessage(this._tabs, Widget.Msg.UpdateRequest);
       this._focusTab();
     }

@@ -26,7 +26,7 @@ const COMPARE_ARGS = {
 };
 
 /**
- * Add both; a tab that is open is shown again, and what makes one is loaded with the first.
+ * Add both commands. They show an open tab again; the code of a tab is loaded with the first one.
  */
 export function addJobViewCommands(options: IJobViewOptions, tabs: JobTabs<JobView>): void {
   const { app, model, trans } = options;
@@ -60,7 +60,7 @@ function textOf(args: ReadonlyPartialJSONObject, name: string): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Ask for the second job: an id, '' for the run before, null where nobody chose. */
+/** Ask for the second job: return an id, '' for the run before, or null if the user cancelled. */
 async function promptForOther(
   job: INamedJob,
   { model, trans }: IJobViewOptions

@@ -30,7 +30,7 @@ export function recordErrorKind(
   }
 }
 
-/** The kind and the sentence with its cure; `isKnown` says whether something of the job is shown below. */
+/** Return the kind and the sentence with its cure; `isKnown` says whether data of the job is shown below. */
 export function describeRecordError(
   failure: IRequestFailure,
   connectionStatus: ConnectionStatus,
@@ -46,7 +46,7 @@ export function describeRecordError(
           )
         : trans.__('This job no longer exists: it was deleted with its log and files.'),
     asleep: () => trans.__('The controller that has this job is idle and has stopped.'),
-    // Whoever is known and has no right is told by the server whom to ask.
+    // The server's message says where to request the permission.
     forbidden: () => failure.message,
     loggedOut: () =>
       trans.__(

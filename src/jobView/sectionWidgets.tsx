@@ -1,4 +1,4 @@
-// The sections of a job's view that are drawn from its record, each while it is seen.
+// The sections of a job's view that are drawn from its record, each while it is visible.
 
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
@@ -22,7 +22,7 @@ import { Files } from './sections/files';
 /** Milliseconds after the last key until an edited cell is compared again. */
 const EDIT_MS = 300;
 
-/** Renders the record when it changed, and only what somebody sees. */
+/** Renders the record when it changed, and only while it is visible. */
 abstract class RecordView extends ReactWidget {
   constructor(
     protected readonly context: IJobViewContext,
@@ -65,14 +65,14 @@ abstract class RecordView extends ReactWidget {
   }
 }
 
-// Lab's own commands.
+// Commands of JupyterLab.
 const OPEN_FILE = 'docmanager:open';
 const SHOW_FILE = 'filebrowser:go-to-path';
 
-/** Files in which no viewer of Lab finds anything to show: the browser of files points at them. */
+/** Files without a viewer in JupyterLab: the file browser selects them. */
 const PACKED = /\.(tar|gz|tgz|zip|bz2|xz|zst|whl|pkl|pickle|pt|pth|bin|npy|npz|onnx|safetensors)$/i;
 
-/** One that shows how long something takes so far. */
+/** A section that shows elapsed times. */
 abstract class TickingView extends RecordView {
   constructor(context: IJobViewContext, label: string) {
     super(context, label);
@@ -83,7 +83,7 @@ abstract class TickingView extends RecordView {
     super.onAfterShow(msg);
     const { record } = this.context;
     if (record.isLive) {
-      // Nobody announces what a step of a running job takes and costs by now.
+      // No event announces the duration and cost of a step of a running job.
       record.refresh();
     }
   }
@@ -128,7 +128,7 @@ export class EventsView extends TickingView {
   }
 }
 
-/** Asks for advice when it is shown, and once more when the job is over. */
+/** Requests advice when it is shown, and again when the job is over. */
 export class CostView extends TickingView {
   constructor(context: IJobViewContext) {
     super(context, context.trans.__('Cost'));
@@ -156,14 +156,14 @@ export class CostView extends TickingView {
 
   private async _ask(state: string): Promise<void> {
     const found = await this.context.source.advice().catch(errorText);
-    // An answer that was overtaken says how things stood before.
+    // Ignore a late answer to an earlier request.
     if (this.isDisposed || state !== this._asked) {
       return;
     }
     this._advice = found;
     this.update();
     if (typeof found === 'string') {
-      // What kept the answer away may be over when the job is heard of again.
+      // The cause of the failure may be gone at the next change of the job, so request again then.
       this._asked = '';
     }
   }
@@ -255,17 +255,17 @@ export class CodeView extends RecordView {
   private _pause: ReturnType<typeof setTimeout> | undefined;
 }
 
-/** Asks when it is shown for the first time, and when another job is chosen. */
+/** Requests the comparison when it is shown for the first time, and when another job is chosen. */
 export class CompareView extends RecordView {
   constructor(context: IJobViewContext) {
     super(context, context.trans.__('Compare'));
   }
 
-  /** Compare with a job that is named by its id, or with the run before (''). */
+  /** Compare with the job of an id, or with the run before (''). */
   choose(other: string): void {
     this._other = other;
     this._found = null;
-    // The choice is seen at once, and what was found for the other one is not.
+    // Show the choice at once, without the result of the previous one.
     this.onRecord();
   }
 

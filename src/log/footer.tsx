@@ -1,4 +1,4 @@
-// What there is to say of a log: what went wrong and what to do, how the job is, how much of it is seen.
+// The status of a log: what went wrong and what to do, the state of the job, how much of the log is shown.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
@@ -13,7 +13,7 @@ interface IProblemProps {
   reader: LogReader;
   trans: TranslationBundle;
   onAgain: () => void;
-  /** Start what answers; absent where nobody can. */
+  /** Start the controller; absent if that is not possible. */
   onWake?: () => void;
 }
 
@@ -45,7 +45,7 @@ export function LogFooter({ reader, trans }: Pick<IProblemProps, 'reader' | 'tra
   );
 }
 
-/** What a person should know who does not look at the rows. */
+/** Return the state of the log in words, for a screen reader. */
 function stateWords(reader: LogReader, trans: TranslationBundle): string[] {
   const { latest, isEnded, total, window } = reader;
   if (!latest) {
@@ -80,7 +80,7 @@ function runWords(
   return !isFollowing && window.end < total ? trans.__('More output below.') : '';
 }
 
-/** Where one is in a log of which a part is in memory. */
+/** Return the position in a log of which only a part is in memory. */
 function placeWords({ window, total }: LogReader, trans: TranslationBundle): string {
   const { start, end } = window;
   const size = formatSize(total, trans);

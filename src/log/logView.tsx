@@ -1,4 +1,4 @@
-// The log of a job as a widget: it is read while it is seen, and nothing is asked while it is not.
+// The log of a job as a widget: it is read only while it is visible.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
@@ -20,32 +20,32 @@ import { LogReader } from './reader';
 import { RowList } from './rowList';
 import { LogSearch } from './search';
 
-/** Milliseconds without a key after which one looks for what was typed. */
+/** Milliseconds after the last key until the search begins. */
 const TYPED = 250;
 
 /** Where a log reads why its job failed. */
 export interface ILogFailure {
   read: () => IFailureText | null;
-  /** Emitted when that may have changed. */
+  /** Emitted when the failure may have changed. */
   changed: ISignal<unknown, unknown>;
 }
 
 export interface ILogOptions extends ILogDisplayOptions {
-  /** Where it is read: `logOf(api, job.id)`. */
+  /** Where the log is read: `logOf(api, job.id)`. */
   source: ILogSource;
-  /** The job's: for those who hear and do not see, and for the name of a file. */
+  /** The job's name: for screen readers, and for the name of a downloaded file. */
   name: string;
   page: IPageVisibility;
   trans: TranslationBundle;
-  /** Absent if the view does not know the job. */
+  /** Absent if the view has no record of the job. */
   failure?: ILogFailure;
 }
 
 /**
- * The log of one job, with everything that one does with it: `new LogView({ source: logOf(api, job.id), name: job.name,
+ * The log of one job, with all its controls: `new LogView({ source: logOf(api, job.id), name: job.name,
  * page: document, trans })`.
  *
- * It fills the space that it is given, and asks the server while it is seen in a visible tab only.
+ * It fills the space that it is given, and sends requests only while it is visible in a visible tab.
  */
 export class LogView extends VisibleWidget {
   constructor(private readonly options: ILogOptions) {
@@ -140,7 +140,7 @@ export class LogView extends VisibleWidget {
     const { latest, problem, total } = this._reader;
     const key = latest ? `${latest.host} ${latest.attempt}` : '';
     if (!latest) {
-      // Another log was chosen, in which places of the one before are those of other lines.
+      // Another log was chosen: positions in the one before are those of other lines.
       this._search.pause();
     } else if (this._key !== key) {
       this._key = key;
@@ -156,7 +156,7 @@ export class LogView extends VisibleWidget {
     if (place !== null && this._isAsked) {
       this._reader.toPlace(place);
     }
-    // Lines that come later, or are drawn anew, move nobody.
+    // Scroll to the first match only: lines that arrive later or are drawn again must not move the view.
     this._isAsked &&= place === null && !isDone;
     this.update();
   }
@@ -168,18 +168,18 @@ export class LogView extends VisibleWidget {
     this.update();
   }
 
-  /** Look for what stands in the field. */
+  /** Search for the text in the field. */
   private _find(): void {
     clearTimeout(this._typing);
     const { latest, which } = this._reader;
     if (latest) {
-      // Of the run that is shown, also when another one begins meanwhile.
+      // Search the run that is shown, even if another one begins in the meantime.
       this._isAsked = true;
       this._search.find(this._words, { host: which.host, attempt: latest.attempt }, this._seen);
     }
   }
 
-  /** Whether what is looked for is what stands in the field. */
+  /** Return true if the search is for the text in the field. */
   private _isCurrent(): boolean {
     const { words } = this._search;
     const { text, matchCase } = this._words;
@@ -188,7 +188,7 @@ export class LogView extends VisibleWidget {
 
   private _step(step: () => void): void {
     if (this._isCurrent()) {
-      // Also where it is the only one, and one has scrolled away from it.
+      // Scroll even to the only match, since the user may have scrolled away from it.
       this._isAsked = this._search.count > 0 || !this._search.isDone;
       // After a failure nothing else resumes the search if the log grows no more.
       this._search.resume();
@@ -246,7 +246,7 @@ export class LogView extends VisibleWidget {
   private _isSeen = false;
   private _seen = 0;
   private _key = '';
-  /** One wants to be at a line that has the words. */
+  /** Whether to scroll to a match when there is one. */
   private _isAsked = false;
   private _typing: ReturnType<typeof setTimeout> | undefined;
 }

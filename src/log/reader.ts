@@ -11,22 +11,22 @@ import type { ILogId, ILogPart, ILogQuery, ILogSource } from './logSource';
 import { LogWindow } from './logWindow';
 import { LONGEST_WAIT, waitAfterAnswer, waitAfterCut } from './readTimeout';
 
-/** Bytes of one answer. */
+/** Maximum bytes of one answer. */
 const PIECE = 262_144;
-/** Bytes that are read at first: a page of them is seen. */
+/** Bytes that are read at first: at least what one page shows. */
 const OPENING = 131_072;
-/** Bytes behind the end from which on nobody follows: one goes to the end instead. */
+/** Bytes of unread log above which a follower skips to the end. */
 const FAR = 1_048_576;
-/** Milliseconds between two answers that have something; with the bytes of one, the most that a page reads. */
+/** Minimum milliseconds between two answers with data; together with `PIECE`, this limits the rate. */
 const PACE = 250;
-/** Milliseconds until one asks again after an outage, each time twice as long, to a bound. */
+/** Milliseconds until the first retry after an outage; doubled for each further one, up to a limit. */
 const AGAIN = 1_000;
 const AGAIN_AT_MOST = 15_000;
 
-/** What there is to choose among. */
+/** The hosts and runs to choose from. */
 export type IRuns = Pick<ILogPart, 'hosts' | 'attempts'>;
 
-/** What is to be read next. */
+/** What to read next. */
 type ReadTarget = { kind: 'end' | 'earlier' | 'later' } | { kind: 'place'; place: number };
 
 export class LogReader implements IDisposable {
@@ -42,17 +42,17 @@ export class LogReader implements IDisposable {
     return this._changed;
   }
 
-  /** Which log is read: `attempt` is 0 while it is the newest run's, whichever that is. */
+  /** Return which log is read: `attempt` is 0 for the newest run, even if that changes. */
   get which(): ILogId {
     return this._which;
   }
 
-  /** What the server said last, null before it said anything. */
+  /** Return the last answer of the server; null before the first one. */
   get latest(): Omit<ILogPart, 'bytes'> | null {
     return this._latest;
   }
 
-  /** Which hosts and how many runs the job has, as far as that is known. */
+  /** Return the hosts and the number of runs of the job; null before they are known. */
   get runs(): IRuns | null {
     return this._runs;
   }
@@ -65,7 +65,7 @@ export class LogReader implements IDisposable {
     return this._isFollowing;
   }
 
-  /** A place that was gone to, until somebody went there; each is another object. */
+  /** Return the place to scroll to, until the view has scrolled there; each request is another object. */
   get target(): { place: number } | null {
     return this._target;
   }
@@ -74,12 +74,12 @@ export class LogReader implements IDisposable {
     return this._isDisposed;
   }
 
-  /** Bytes that the log is known to have. */
+  /** Return the bytes that the log is known to have. */
   get total(): number {
     return this._known;
   }
 
-  /** No byte will follow those that are known. */
+  /** Return true if no byte will follow those that are known. */
   get isEnded(): boolean {
     return this._isEnded;
   }
@@ -90,17 +90,17 @@ export class LogReader implements IDisposable {
     Signal.clearData(this);
   }
 
-  /** Somebody looks: go on, after an outage at once. */
+  /** Start reading when the view becomes visible; after an outage, retry at once. */
   start(): void {
     this._isSeen = true;
-    // A cut may have been a single one, so a long wait gets another chance.
+    // The server's cut of a long request may have been a single one, so try the longest wait again.
     this._wait = LONGEST_WAIT;
     if (this._problem?.kind !== 'gone') {
       this._go();
     }
   }
 
-  /** Nobody looks: ask nothing. */
+  /** Stop all requests while the view is hidden. */
   pause(): void {
     this._isSeen = false;
     this._stop();
@@ -122,7 +122,7 @@ export class LogReader implements IDisposable {
     this._go();
   }
 
-  /** Show what is around a byte. */
+  /** Show the lines around a byte. */
   toPlace(place: number): void {
     this._isFollowing = false;
     const { start, end } = this.window;
@@ -136,7 +136,7 @@ export class LogReader implements IDisposable {
     }
   }
 
-  /** Go to no other place or end that was asked for before. */
+  /** Cancel a pending request to show another place or the end. */
   private _stay(): void {
     if (this._nextRead?.kind === 'place' || this._nextRead?.kind === 'end') {
       this._nextRead = null;
@@ -144,7 +144,7 @@ export class LogReader implements IDisposable {
     }
   }
 
-  /** Read what is before the first row, if something is. */
+  /** Read the lines before the first row, if there are any. */
   earlier(): void {
     if (this.window.start > this._begin && !this._nextRead) {
       this._nextRead = { kind: 'earlier' };
@@ -152,7 +152,7 @@ export class LogReader implements IDisposable {
     }
   }
 
-  /** Read what is behind the last row, if something is. */
+  /** Read the lines after the last row, if there are any. */
   later(): void {
     if (this.window.end < this._known && !this._isFollowing && !this._nextRead) {
       this._nextRead = { kind: 'later' };
@@ -183,7 +183,7 @@ export class LogReader implements IDisposable {
     this._question = null;
   }
 
-  /** Leave a question that waits, and a pause, for what is to be read now. */
+  /** Cancel a waiting request or a pause, and read what is due now. */
   private _go(): void {
     this._stop();
     if (this._isSeen && !this._isDisposed) {
@@ -217,7 +217,7 @@ export class LogReader implements IDisposable {
     }
   }
 
-  /** Ask one question; false when nothing is left to ask. */
+  /** Send one request; return false if nothing is left to read. */
   private async _readOne(signal: AbortSignal): Promise<boolean> {
     const wish = this._nextRead ?? this._behind();
     if (!wish && this._isEnded) {
@@ -259,7 +259,7 @@ export class LogReader implements IDisposable {
     }
     const asked = this._known;
     this._known = part.total;
-    // Only an answer that has the last byte says it, and it stays so.
+    // Only an answer that has the last byte says that the log has ended, and that is final.
     this._isEnded ||= part.isFinal;
     this._nextRead = null;
     if (wish) {
@@ -269,16 +269,16 @@ export class LogReader implements IDisposable {
     }
   }
 
-  /** The job began again, or the file is another one. */
+  /** Return true if the job restarted, or the file is another one. */
   private _isAnother(part: ILogPart): boolean {
     const before = this._latest;
-    // A question that waited is answered for the run that was the newest when it was asked.
+    // A request that waited is answered for the run that was the newest when it was sent.
     const isPassed = this._which.attempt === 0 && part.attempt < part.attempts;
     const isNew = before !== null && part.attempt !== before.attempt;
     return isPassed || isNew || part.total < this._known;
   }
 
-  /** What a follower has not seen yet: of very much the end. */
+  /** Return what a follower has not read yet; if that is too much, only the end. */
   private _behind(): ReadTarget | null {
     const missing = this._known - this.window.end;
     return this._isFollowing && missing > 0 ? { kind: missing > FAR ? 'end' : 'later' } : null;
@@ -303,7 +303,7 @@ export class LogReader implements IDisposable {
     }
   }
 
-  /** Wait for what is new; who does not follow only wants to know that there is something. */
+  /** Wait for new bytes; without following, one byte is enough, as it shows that there are some. */
   private _watch(): Omit<ILogQuery, keyof ILogId> {
     // After a problem an answer without news shows that it has passed, so do not wait for news.
     const wait = this._problem ? 0 : this._wait;
@@ -312,7 +312,7 @@ export class LogReader implements IDisposable {
 
   private _take(wish: ReadTarget, { bytes, start, next }: ILogPart): void {
     const { window } = this;
-    // Where bytes were left out, what follows in the file has other numbers.
+    // If bytes were left out, the positions of the following lines changed.
     if (wish.kind === 'earlier' && next <= window.start) {
       const first = window.start;
       window.prepend(bytes, start);
@@ -337,7 +337,7 @@ export class LogReader implements IDisposable {
   private _target: { place: number } | null = null;
   private _known = 0;
   private _wait = LONGEST_WAIT;
-  /** The first byte that can be read: what is before it was left out. */
+  /** The first byte that can be read: earlier ones were left out. */
   private _begin = 0;
   private _isFollowing = true;
   private _isEnded = false;

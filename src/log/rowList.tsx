@@ -1,4 +1,4 @@
-// The rows of a log: those in sight are drawn, more are asked for where these end, and the end is followed.
+// The rows of a log: draws the visible ones, requests more at either end, and follows the end of the log.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Virtualizer } from '@tanstack/react-virtual';
@@ -10,29 +10,29 @@ import type { LogReader } from './reader';
 import type { IRow } from './rows';
 import { RowText } from './rowText';
 
-/** Pixels of a row before anybody measured one. */
+/** Pixels of a row before one was measured. */
 const ROW = 17;
-/** Rows that are drawn beyond those in sight. */
+/** Rows that are drawn beyond the visible ones. */
 const OVERSCAN = 10;
-/** Rows from either end at which more are asked for. */
+/** Rows from either end at which more are requested. */
 const EDGE = 30;
 /** Pixels from the end at which a reader still follows. */
 const NEAR = 24;
-/** Milliseconds in which one goes again to a place that rows, as they are measured, push out of sight. */
+/** Milliseconds in which to scroll to a place again, because rows move it out of view as they are measured. */
 const SETTLES = 2_000;
-/** Keys that leave the end. */
+/** Keys that scroll away from the end. */
 const UPWARDS = ['ArrowUp', 'PageUp', 'Home'];
 
 export interface IRowListProps {
   reader: LogReader;
   words: ISearchTerm | null;
-  /** The byte at which the words begin in the line that one went to. */
+  /** The byte at which the words begin in the line of the current match. */
   place: number | null;
   isWrapped: boolean;
   label: string;
   scroller: React.RefObject<HTMLDivElement>;
   trans: TranslationBundle;
-  /** The byte behind what is in sight. */
+  /** Called with the byte after the last visible one. */
   onSeen: (end: number) => void;
 }
 
@@ -63,7 +63,7 @@ export function RowList(props: IRowListProps): JSX.Element {
       data-wrap={isWrapped}
       role="log"
       aria-label={label}
-      // A flood of lines is not read aloud; what happens to the job is, below.
+      // Do not read a flood of lines aloud; the status below announces what happens to the job.
       aria-live="off"
       tabIndex={0}
       {...useFollowing(reader, until)}
@@ -94,13 +94,13 @@ function useRows({ reader, scroller }: IRowListProps): Virtualizer<HTMLDivElemen
     estimateSize: () => ROW,
     getItemKey: index => rows[index].start,
     overscan: OVERSCAN,
-    // Rows that are added above push nothing away.
+    // Rows that are added above keep the visible ones in place.
     anchorTo: 'end',
     scrollEndThreshold: NEAR
   });
 }
 
-/** Be at the end while one follows, and at a place that one went to, which is gone to again until a moment. */
+/** Stay at the end while following; else scroll to a place, again and again for a while as rows are measured. */
 function usePlaces(
   { reader, isWrapped, scroller }: IRowListProps,
   virtualizer: Virtualizer<HTMLDivElement, HTMLPreElement>,
@@ -134,7 +134,7 @@ type Scrolling = Pick<
   'onScroll' | 'onWheel' | 'onKeyDown' | 'onPointerDown'
 >;
 
-/** Who goes up does not follow any more, who comes back to the end does, and who goes at all leaves a place. */
+/** Stop following when the user scrolls up, follow again at the end, and let any scrolling cancel a place. */
 function useFollowing(reader: LogReader, until: React.MutableRefObject<number>): Scrolling {
   const before = useRef(0);
   const leave = (): void => {
@@ -168,7 +168,7 @@ function useFollowing(reader: LogReader, until: React.MutableRefObject<number>):
   };
 }
 
-/** Whoever marks text wants it to stand still. */
+/** Return true while the user selects text, which must not scroll away. */
 function isSelecting(node: HTMLElement | null): boolean {
   const selection = document.getSelection();
   return Boolean(selection && !selection.isCollapsed && node?.contains(selection.anchorNode));
@@ -201,7 +201,7 @@ const Row = React.memo((props: IRowProps): JSX.Element => {
   );
 });
 
-/** Words of ours in a row, which are not copied with it. */
+/** A remark in a row, which is not copied with its text. */
 function Mark({ text }: { text: string }): JSX.Element {
   return <span className="jp-smx-log-mark">{text}</span>;
 }

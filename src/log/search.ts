@@ -1,4 +1,4 @@
-// Words in a whole log: the server looks for them part by part, the last lines first, and one goes from line to line.
+// Search in a whole log: the server searches it part by part from the end, and the user steps from match to match.
 
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
@@ -8,12 +8,12 @@ import { errorText } from '../api/errors';
 import type { ISearchTerm } from './ansi';
 import type { ILogId, ILogSource, ISearchQuery, ISearchResult } from './logSource';
 
-/** Lines that are kept; who finds more needs other words. */
+/** Matches that are kept; a user with more needs other words. */
 export const MAX_MATCHES = 100_000;
-/** Bytes before the old end in which words may begin that were not whole then, or may have been drawn over since. */
+/** Bytes before the old end to search again: words may have been incomplete there, or drawn over since. */
 const AGAIN = 65_536;
 
-/** Asks for the words in a part of the log. */
+/** Sends a request to search a part of the log. */
 type Ask = (where: Pick<ISearchQuery, 'after' | 'before'>) => Promise<ISearchResult | null>;
 
 export class LogSearch implements IDisposable {
@@ -23,22 +23,22 @@ export class LogSearch implements IDisposable {
     return this._changed;
   }
 
-  /** What is looked for, null when nothing is. */
+  /** Return the words of the search; null without a search. */
   get words(): ISearchTerm | null {
     return this._words;
   }
 
-  /** Lines that were found. */
+  /** Return the number of lines that were found. */
   get count(): number {
     return this._places.length;
   }
 
-  /** Whether there are more of them than are kept. */
+  /** Return true if there are more lines than are kept. */
   get isTooMany(): boolean {
     return this._places.length >= MAX_MATCHES;
   }
 
-  /** From 0 to 1. */
+  /** Return the progress, from 0 to 1. */
   get progress(): number {
     return this._total > 0 ? 1 - (this._before ?? this._total) / this._total : 1;
   }
@@ -47,17 +47,17 @@ export class LogSearch implements IDisposable {
     return this._before === 0 || this.isTooMany;
   }
 
-  /** Which line one is at, counted from the first; only then it is known. */
+  /** Return the number of the current line, counted from the first one; null until it is known. */
   get number(): number | null {
     return this._at === null ? null : this._places.length - this._at;
   }
 
-  /** The byte at which the words begin in the line that one is at. */
+  /** Return the byte at which the words begin in the current line. */
   get place(): number | null {
     return this._at === null ? null : this._places[this._at];
   }
 
-  /** What the server said against it. */
+  /** Return the error message of the server. */
   get problem(): string {
     return this._problem;
   }
@@ -72,7 +72,7 @@ export class LogSearch implements IDisposable {
     Signal.clearData(this);
   }
 
-  /** Look for words, and go to the last line before `from` that has them. */
+  /** Search for words, and go to the last line before `from` that has them. */
   find(words: ISearchTerm | null, which: ILogId, from: number): void {
     this._stop();
     this._words = words && words.text !== '' ? words : null;
@@ -87,7 +87,7 @@ export class LogSearch implements IDisposable {
     this.resume();
   }
 
-  /** Go on, after a pause or where the log has grown to `total` bytes. */
+  /** Continue after a pause, or after the log has grown to `total` bytes. */
   resume(total = 0): void {
     this._grown = Math.max(this._grown, total);
     if (this._words && !this._question && !this._isDisposed) {
@@ -99,7 +99,7 @@ export class LogSearch implements IDisposable {
     }
   }
 
-  /** Ask nothing while nobody looks. */
+  /** Stop all requests while the view is hidden. */
   pause(): void {
     this._stop();
   }
@@ -126,14 +126,14 @@ export class LogSearch implements IDisposable {
     this._question = null;
   }
 
-  /** Look through what was not looked through yet; says whether it came to the first byte. */
+  /** Search what was not searched yet; return true if the first byte was reached. */
   private async _look(ask: Ask): Promise<boolean> {
     while (!this.isDone) {
       const found = await ask({ after: 0, before: this._before });
       if (!found) {
         return false;
       }
-      // What comes behind the end that the first answer saw is looked through afterwards.
+      // What was appended after the first answer is searched afterwards.
       this._total = this._before === undefined ? found.total : this._total;
       this._before = found.reached;
       this._places = this._places.concat(found.places).slice(0, MAX_MATCHES);
@@ -144,9 +144,9 @@ export class LogSearch implements IDisposable {
   }
 
   /**
-   * The log has grown: look through what is new.
+   * Search what was appended to the log.
    *
-   * From the last line that was found on, which counts once: it may have been drawn anew, as a bar is.
+   * Begin with the last line that was found, which counts once: it may have been drawn again, as progress bars are.
    */
   private async _lookOn(ask: Ask): Promise<boolean> {
     const after = Math.max(0, this._places[0] ?? 0, this._total - AGAIN);
@@ -166,7 +166,7 @@ export class LogSearch implements IDisposable {
     const kept = this._places[0] === after ? this._places.slice(1) : this._places;
     const gained = fresh.length + kept.length - this._places.length;
     this._total = total;
-    // What was heard of meanwhile may lie behind what was looked through.
+    // An append that was reported in the meantime may lie behind what was searched.
     this._grown = this._grown === grown ? 0 : this._grown;
     this._places = fresh.concat(kept).slice(0, MAX_MATCHES);
     this._at = this._at === null ? null : within(this._places, this._at + gained);
@@ -175,7 +175,7 @@ export class LogSearch implements IDisposable {
     return true;
   }
 
-  /** Ask with a question of one's own; null where it was given up, or refused, which is told. */
+  /** Search with requests of its own. `look` gets null if one was aborted or refused; a refusal sets `problem`. */
   private async _asking(words: ISearchTerm, look: (ask: Ask) => Promise<boolean>): Promise<void> {
     const question = new AbortController();
     this._question = question;
@@ -201,7 +201,7 @@ export class LogSearch implements IDisposable {
     }
   }
 
-  /** Be at the line where one wanted to be, as soon as it is known. */
+  /** Go to the requested line as soon as it is found. */
   private _arrive(): void {
     if (this._at === null && this._places.length > 0) {
       const at = this._places.findIndex(place => place < this._from);
@@ -223,7 +223,7 @@ export class LogSearch implements IDisposable {
   private _isDisposed = false;
 }
 
-/** The nearest number of a place that there is. */
+/** Return the nearest valid index; null without places. */
 function within(places: readonly number[], at: number): number | null {
   return places.length === 0 ? null : Math.min(Math.max(0, at), places.length - 1);
 }

@@ -1,4 +1,4 @@
-// When the tasks of an array are counted anew: at once where nothing is known of it, else once a second at most.
+// When to count the tasks of an array again: at once if no count is known, else at most once a second.
 
 import type { IRequestFailure } from '../api/errors';
 import { classifyFailure } from '../api/errors';
@@ -8,7 +8,7 @@ import { retryDelay } from '../api/poller';
 const PAUSE_MS = 1000;
 
 /**
- * Notes which arrays changed, and has them counted while somebody looks.
+ * Notes which arrays changed, and has them counted while the page is visible.
  */
 export class ArrayCounter {
   constructor(
@@ -22,7 +22,7 @@ export class ArrayCounter {
     clearTimeout(this._timer);
   }
 
-  /** Say that tasks of an array changed. */
+  /** Note that tasks of an array changed. */
   markChanged(id: string, isKnown: boolean): void {
     this._pending.add(id);
     if (!isKnown) {
@@ -32,7 +32,7 @@ export class ArrayCounter {
     }
   }
 
-  /** Count what changed while nobody looked. */
+  /** Count what changed while the page was hidden. */
   countPending(): void {
     if (this._pending.size > 0) {
       void this._go();
@@ -42,7 +42,7 @@ export class ArrayCounter {
   private async _go(): Promise<void> {
     clearTimeout(this._timer);
     this._timer = undefined;
-    // Of two answers on their way the older one may come last, and stay.
+    // One request at a time: of two, the older answer may arrive last and replace the newer one.
     if (this.page.visibilityState !== 'visible' || this._isDisposed || this._isCounting) {
       return;
     }

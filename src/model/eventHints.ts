@@ -5,9 +5,9 @@ import type { Event } from '@jupyterlab/services';
 import type { IState } from '../state/state';
 
 /**
- * Whether a hint says more than how far a job is: a job or a status that is not known yet, a pool, or a reset.
+ * Return true if a hint is about more than progress: a new job, a new status, a pool, or a reset.
  *
- * A running job is news about once a second. In a hidden tab nobody sees that, and each reading would be a request.
+ * A running job changes about once a second. A hidden tab does not show that, and each change would cost a request.
  */
 export function isStatusChange(hint: Event.Emission, state: IState): boolean {
   if (hint.kind !== 'job' || typeof hint.id !== 'string') {

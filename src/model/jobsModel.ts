@@ -35,8 +35,8 @@ export const CHANGE_SCHEMA = 'https://events.jupyter.org/jupyter_smx/change/v1';
 type PendingRead = 'nothing' | 'changes' | 'list';
 
 /**
- * Events are hints: they may be lost, and whoever holds a token can forge them. So an event only says that there
- * is something new; what it is comes from `changes?since=`, and one request is under way at most.
+ * Events are hints: they may be lost, and every holder of a token can forge them. So an event only says that there
+ * is something new; the data comes from `changes?since=`, with at most one request at a time.
  */
 export class JobsModel implements IJobsModel, IDisposable {
   constructor(options: JobsModel.IOptions) {
@@ -120,7 +120,7 @@ export class JobsModel implements IJobsModel, IDisposable {
     try {
       await untilAnswered(() => this._api.startController());
     } finally {
-      // Where it cannot be started, the listing says why: here, and on every other page.
+      // If the controller cannot be started, the listing says why: here, and on every other page.
       await this.refresh();
     }
   }
@@ -152,7 +152,7 @@ export class JobsModel implements IJobsModel, IDisposable {
   async remove(job: Pick<JobSummary, 'id'>): Promise<void> {
     await this._api.deleteJob(job.id);
     const deleted = this._state.jobs.get(job.id) ?? null;
-    // That it is gone is announced as well; whoever pressed the button need not wait for that.
+    // The deletion is announced as well; show it at once, without waiting for the event.
     this._become(removeJob(this._state, job.id));
     this._recount([deleted]);
   }
@@ -233,7 +233,7 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   private async _list(): Promise<void> {
-    // The number first: a change between the requests comes again by number and is then applied twice, not lost.
+    // Read the number first: a change between the two requests is then applied twice, not lost.
     const info = await this._api.controller();
     const receivedAt = this._clock();
     const { records_note, records_id } = info.body;
@@ -266,7 +266,7 @@ export class JobsModel implements IJobsModel, IDisposable {
       if (this._state.cursor === before) {
         this._become(appendPage(this._state, jobs, nextCursor(jobs, PAGE)));
       } else {
-        // The list ends elsewhere by now, and whoever asked for what follows there got the promise of this page.
+        // The list now ends elsewhere, and a caller that requested the next page still expects one: read again.
         await this._readOn();
       }
     } catch (reason) {
@@ -301,7 +301,7 @@ export class JobsModel implements IJobsModel, IDisposable {
     this._become(applyArrayCounts(this._state, [body]));
   }
 
-  /** Go on with what follows from an answer; `receivedAt` is when it came, by this browser's clock. */
+  /** Apply an answer; `receivedAt` is its time by this browser's clock. */
   private _take(answer: IResponse<unknown>, step: IStateUpdate, receivedAt = this._clock()): void {
     if (this._isDisposed) {
       return;
@@ -378,7 +378,7 @@ export namespace JobsModel {
     clock: () => number;
     /** A new id for a job. */
     newId: () => string;
-    /** From 0 to 1: what keeps pages from asking all at once. */
+    /** From 0 to 1: spreads the requests of several pages. */
     random?: () => number;
   }
 }

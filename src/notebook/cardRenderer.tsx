@@ -1,4 +1,4 @@
-// The card under a cell: one line about one job, live from the model, else the snapshot that the notebook holds.
+// The card under a cell: one line about one job, live from the model, else the snapshot that the notebook has.
 
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -31,7 +31,7 @@ import { CARD_MIME_TYPE, parseCard } from './cardSnapshot';
 import type { ClosedFailures } from './closedFailures';
 import { OtherRecordsRemark } from './otherRecordsRemark';
 
-/** Seconds after its end in which the card of a failed job opens by itself; an old notebook stays as it is. */
+/** Seconds after its end in which the card of a failed job opens by itself; cards of old notebooks stay closed. */
 const RECENT = 3600;
 
 /**
@@ -59,7 +59,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     const before = this._card?.id;
     this._card = parseCard(model.data[CARD_MIME_TYPE]);
     if (this._card?.id !== before) {
-      // Lab gives the output of another run to the same renderer.
+      // JupyterLab passes the output of another run to the same renderer.
       this._opened?.detail.dispose();
       this._opened = null;
       this._loading = '';
@@ -110,7 +110,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     );
   }
 
-  /** Who was on a button that went away, as that of a job that ended, goes on beside it. */
+  /** Focus the first button after the focused one went away, such as that of a job that ended. */
   private _handOn(): void {
     this.node.querySelector<HTMLElement>('button')?.focus();
   }
@@ -138,7 +138,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     );
   }
 
-  /** What a saved card says of a job that ran may be old; of its end it is not. */
+  /** Return the remark on a job. A saved remark on an unfinished job may be outdated; one on its end is not. */
   private _remark(job: JobSummary, isLive: boolean): JSX.Element | null {
     return isLive || isFinal(job) ? <JobRemark job={job} trans={this.trans} /> : null;
   }
@@ -174,7 +174,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     );
   }
 
-  /** The moment that its clocks show. */
+  /** Return the moment that the clocks of the card show. */
   private _now(): number {
     return shownTime(this.model.state, this.model.now());
   }
@@ -193,7 +193,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     };
   }
 
-  /** Old jobs are not listed and there all the same; without a controller nothing of them can be asked. */
+  /** Return the actions. Old jobs exist without being listed; without a controller no action on them is possible. */
   private _acts({ id, name }: JobSummary): ICardActs {
     const of = (command: string): (() => void) | undefined => {
       const act = commandRunner(this.commands, command);
@@ -260,7 +260,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     this.update();
   }
 
-  /** Follow the job while the open part is seen. */
+  /** Follow the job while the open part is visible. */
   private _see(isShown: boolean): void {
     if (this._card && this._isOpen && this._opened === null && this._loading !== this._card.id) {
       void this._load(this._card.id);
@@ -291,7 +291,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     this.update();
   }
 
-  /** Let the model read a job that this page does not list yet, as one that was just submitted. */
+  /** Let the model read a job that this page does not list yet, such as one submitted a moment ago. */
   private _expect(): void {
     if (this._card === null) {
       return;
@@ -303,7 +303,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     }
   }
 
-  /** From when a card is that the page cannot follow: the last save of the notebook, or what its kernel told last. */
+  /** Return the age of a card that the page cannot follow: the notebook's last save, or the kernel's last update. */
   private _savedWords(): string {
     const at = this._card?.at ?? null;
     return at !== null && this._isElsewhere()
@@ -331,13 +331,13 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
   private _isUnfolded = false;
   /** The id of the failed job whose card opened by itself, or was closed. */
   private _selfOpened = '';
-  /** The id of the job whose open part is on its way. */
+  /** The id of the job whose open part is being loaded. */
   private _loading = '';
   private _failure = '';
   private _opened: ICardDetails | null = null;
 }
 
-/** What draws the open part of a card, and what it follows. */
+/** The component of the open part of a card, and the model that it shows. */
 export interface ICardDetails {
   More: typeof CardDetailsView;
   detail: CardDetailsModel;

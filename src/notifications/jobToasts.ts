@@ -1,4 +1,4 @@
-// Toasts about jobs that ended: one for each, one for all as soon as many end one after the other, one for all failures.
+// Toasts about jobs that ended: one for each, one for all if many end in a row, one for all failures.
 
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -6,20 +6,20 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JobSummary } from '../_types';
 import { formatEnded, formatEndedWhileAway, toastType } from './messages';
 
-/** More jobs than this in one run of ends share one toast. */
+/** More jobs than this in one series of ends share one toast. */
 const BATCH = 3;
 
-/** Seconds without an end after which a new run begins. */
+/** Seconds without an end after which a new series begins. */
 const PAUSE = 10;
 
-/** Milliseconds that a toast stays: one that only says, and one that offers something. */
+/** Milliseconds that a toast stays: one without an offer, and one with an offer. */
 const SHORT = 5000;
 const LONG = 15_000;
 
 /** Milliseconds that the toast of failures stays; its entry in the notification center stays until it is dismissed. */
 const FAILURE = 60_000;
 
-/** Buttons that have room on one line of a toast. */
+/** Buttons that fit on one line of a toast. */
 const MOST_ACTIONS = 2;
 
 export type IAction = Notification.IAction;
@@ -28,16 +28,16 @@ export interface IJobToastsOptions {
   trans: TranslationBundle;
   /** Seconds of any clock. */
   clock: () => number;
-  /** What one can do about these jobs. */
+  /** Return the actions on these jobs. */
   actionsFor: (jobs: readonly JobSummary[]) => IAction[];
-  /** What is offered once beside them; null after that. */
+  /** Return an action to offer once beside them; null after that. */
   offer: () => IAction | null;
 }
 
 export class JobToasts {
   constructor(private readonly options: IJobToastsOptions) {}
 
-  /** Say that jobs ended just now. */
+  /** Show that jobs ended just now. */
   showEnded(jobs: readonly JobSummary[]): void {
     const failed = jobs.filter(job => job.status === 'Failed');
     const others = jobs.filter(job => job.status !== 'Failed');
@@ -49,12 +49,12 @@ export class JobToasts {
     }
   }
 
-  /** Say in one entry what ended while the page was hidden or closed. */
+  /** Show in one entry which jobs ended while the page was hidden or closed. */
   showEndedWhileAway(jobs: readonly JobSummary[], isPart: boolean): void {
     this._emit(formatEndedWhileAway(jobs, isPart, this.options.trans), jobs);
   }
 
-  /** Replace the entry about failures of the last minute, unless a user dismissed it, by one that counts these, too. */
+  /** Replace the entry about failures of the last minute, unless a user dismissed it, by one that also counts these. */
   private _showFailed(jobs: readonly JobSummary[]): void {
     const now = this.options.clock();
     const isRecent = now - this._failedAt <= FAILURE / 1000;
@@ -93,7 +93,7 @@ export class JobToasts {
       Notification.update({ id: only, message: sentence, type: toastType(this._run), ...looks });
       return;
     }
-    // Without an id all notifications would go, also those of others.
+    // Without an id all notifications would be dismissed, also those of other extensions.
     this._shown.filter(id => id !== '').forEach(id => Notification.dismiss(id));
     this._shown = [Notification.emit(sentence, toastType(this._run), looks)];
   }
@@ -108,7 +108,7 @@ export class JobToasts {
     return Notification.emit(sentence, toastType(jobs), this._looksOf(jobs, offer));
   }
 
-  /** What is offered; who takes it is not offered it again. */
+  /** Return the offered action; once the user chooses it, it is not offered again. */
   private _offer(): IAction | null {
     const offer = this.options.offer();
     const callback: IAction['callback'] = event => {
@@ -142,7 +142,7 @@ export class JobToasts {
   private _failure = '';
   private _failedAt = Number.NEGATIVE_INFINITY;
   private _failed: JobSummary[] = [];
-  /** What a toast of the run offered: the one that takes its place offers it on. */
+  /** What a toast of the series offered; the toast that replaces it offers the same. */
   private _offered: IAction | null = null;
   private _last = Number.NEGATIVE_INFINITY;
 }

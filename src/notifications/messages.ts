@@ -8,10 +8,10 @@ import { formatApproximateDuration, formatMoney } from '../format/numbers';
 
 export type ToastType = 'success' | 'error' | 'info';
 
-/** Letters of a pool's hosts; Lab cuts a message after 140. */
+/** Letters of a pool's hosts; JupyterLab cuts a message after 140. */
 const HOSTS = 40;
 
-/** How a notification about these jobs looks: a failure among them is what counts, then what completed. */
+/** Return the look of a notification about these jobs: that of a failure if there is one, then that of a completion. */
 export function toastType(jobs: readonly JobSummary[]): ToastType {
   if (jobs.some(job => job.status === 'Failed')) {
     return 'error';
@@ -19,7 +19,7 @@ export function toastType(jobs: readonly JobSummary[]): ToastType {
   return jobs.some(job => job.status === 'Completed') ? 'success' : 'info';
 }
 
-/** One sentence about one job or many that ended; of the tasks of one array it says which array it is. */
+/** Return one sentence about one or many jobs that ended; for tasks of one array it names the array. */
 export function formatEnded(jobs: readonly JobSummary[], trans: TranslationBundle): string {
   if (jobs.length === 1) {
     return formatJobEnd(jobs[0], trans);
@@ -33,7 +33,7 @@ export function formatEnded(jobs: readonly JobSummary[], trans: TranslationBundl
   return isOne ? trans.__('%1: %2', array.title || array.name, sentence) : sentence;
 }
 
-/** Several jobs that failed, as `3 jobs failed at line 14`. */
+/** Describe several jobs that failed, as `3 jobs failed at line 14`. */
 function formatFailedJobs(jobs: readonly JobSummary[], trans: TranslationBundle): string {
   const line = commonLine(jobs);
   return line === null
@@ -42,8 +42,8 @@ function formatFailedJobs(jobs: readonly JobSummary[], trans: TranslationBundle)
 }
 
 /**
- * One sentence about everything that ended while nobody looked, as `While you were away: 2 finished, 1 failed at
- * line 14`. `isPart`: there may be more, older than what was read.
+ * Return one sentence about everything that ended while the page was hidden, as `While you were away: 2 finished, 1
+ * failed at line 14`. `isPart`: there may be more, older than what was read.
  */
 export function formatEndedWhileAway(
   jobs: readonly JobSummary[],
@@ -76,7 +76,7 @@ function outcomes(jobs: readonly JobSummary[], trans: TranslationBundle): string
   return parts;
 }
 
-/** The line at which all of them failed: it is one cause, most likely; null if they differ. */
+/** Return the line at which all of them failed, which suggests one cause; null if the lines differ. */
 function commonLine(failed: readonly JobSummary[]): number | null {
   const line = failed[0].failure_line;
   return failed.every(job => job.failure_line === line) ? line : null;
@@ -89,7 +89,7 @@ function failures(failed: readonly JobSummary[], trans: TranslationBundle): stri
     : trans.__('%1 failed', failed.length);
 }
 
-/** What a desktop notification says: the outcome, and below it which jobs or on which hosts. */
+/** Return title and body of a desktop notification: the outcome, and below it which jobs or on which hosts. */
 export function formatDesktopNotification(
   jobs: readonly JobSummary[],
   trans: TranslationBundle
@@ -106,7 +106,7 @@ export function formatDesktopNotification(
 
 const NAMED = 3;
 
-/** Until when a pool stays, what it is good for, and what it costs to keep it for `seconds` more. */
+/** Say until when a pool stays, which jobs can use it, and what it costs to keep it for `seconds` more. */
 export function formatPoolPrompt(
   pool: PoolSummary,
   now: number,

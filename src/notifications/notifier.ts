@@ -1,4 +1,4 @@
-// Says that jobs ended and that pools are about to: on the page while it is seen, on the desktop while it is not.
+// Announces that jobs ended and that pools are about to: on the page while it is visible, else on the desktop.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
@@ -19,13 +19,13 @@ import type { PromptStore } from './promptStore';
 import type { SeenStore } from './seenStore';
 import type { TabLocks } from './tabLocks';
 
-/** Milliseconds between two desktop notifications about jobs; what ends meanwhile comes with the next one. */
+/** Milliseconds between two desktop notifications about jobs; later ends are in the next notification. */
 const PAUSE = 5000;
 
-/** Milliseconds after a change until the watch is taken or left, so that what the change brings is still told. */
+/** Milliseconds after a change until the watch is taken or left, so that the change itself is still announced. */
 const SETTLE = 1000;
 
-/** Milliseconds in which the watch is given to a tab where no other has it; shorter than any tab keeps it. */
+/** Milliseconds for which a tab gets the watch if no other tab has it; each tab keeps it for longer than that. */
 const GRANT = 500;
 
 export interface INotifierOptions {
@@ -39,7 +39,7 @@ export interface INotifierOptions {
   promptStore: PromptStore;
   settings: NotificationSettings;
   offer: () => IAction | null;
-  /** Open a line to the event bus that is mended while the tab is hidden. */
+  /** Open a socket to the event bus that reconnects while the tab is hidden. */
   openSocket: () => IDisposable;
 }
 
@@ -96,7 +96,7 @@ export class Notifier implements IDisposable {
     desktop.close();
   }
 
-  /** Another tab of this browser told or answered something. */
+  /** Update after another tab of this browser announced or answered something. */
   onOtherTab(): void {
     this._poolPrompt.update();
     if (this._missedNow().length === 0) {
@@ -105,7 +105,7 @@ export class Notifier implements IDisposable {
   }
 
   private _onChanged(): void {
-    // The model says that it changed before it says which jobs ended in that; both are one entry.
+    // The model reports a change before it reports which jobs ended in it; both are one entry.
     queueMicrotask(() => this._sayAway());
     this._poolPrompt.update();
     this._keepWatchLater();
@@ -143,11 +143,11 @@ export class Notifier implements IDisposable {
 
   private _onWoke(): void {
     this._isAway = true;
-    // After such a pause the number of the last change may be older than what the controller remembers.
+    // After such a pause the number of the last change may be older than the controller's history.
     void this._comeBack(() => this.options.model.refresh());
   }
 
-  /** Read first what happened meanwhile, and say it then, in one entry. */
+  /** Read first what happened in the meantime, then announce it in one entry. */
   private async _comeBack(read: () => Promise<void>): Promise<void> {
     this._readings += 1;
     await read().catch(() => undefined);
@@ -196,7 +196,7 @@ export class Notifier implements IDisposable {
     }
   }
 
-  /** What ended while this tab was hidden, and was told in no other tab. */
+  /** Return what ended while this tab was hidden, and was announced in no other tab. */
   private _missedNow(): JobSummary[] {
     const isTold = this.options.seenStore.seenTest();
     for (const [id, { at }] of this._missed) {
@@ -207,7 +207,7 @@ export class Notifier implements IDisposable {
     return [...this._missed.values()].map(({ job }) => job);
   }
 
-  /** A job may be over before any tab took the watch for it; then the one that gets it says so. */
+  /** Announce, too, a job that ended before any tab took the watch: the tab that gets the watch does it. */
   private async _noteInTurn(): Promise<void> {
     const { tabLocks } = this.options;
     if (tabLocks.isWatching) {
@@ -228,7 +228,7 @@ export class Notifier implements IDisposable {
     }
     const wait = this._notedAt + PAUSE - Date.now();
     if (wait <= 0) {
-      // Without a timer, which a hidden tab would get late.
+      // Without a timer: a hidden tab's timers run late.
       void this._noteEnded();
       return;
     }
@@ -252,7 +252,7 @@ export class Notifier implements IDisposable {
 
   /**
    * Return true if no other tab noted one of the jobs. The tab that had the watch may have left it, since no job runs
-   * any more, before a slow one learns of the end.
+   * any more, before a slow one receives the end.
    */
   private async _claimNote(jobs: readonly JobSummary[]): Promise<boolean> {
     const { tabLocks } = this.options;
@@ -288,7 +288,7 @@ export class Notifier implements IDisposable {
     this._settling ??= setTimeout(() => this._keepWatch(), SETTLE);
   }
 
-  /** Keep watch while the tab is hidden, something can happen that is to be told, and no other tab does. */
+  /** Keep the watch while the tab is hidden, something may have to be announced, and no other tab has it. */
   private _keepWatch(): void {
     clearTimeout(this._settling);
     this._settling = undefined;
@@ -341,7 +341,7 @@ export class Notifier implements IDisposable {
     return actions;
   }
 
-  /** Open the only job, or the panel; who does that has been told. */
+  /** Open the only job, or the panel, and note that the user has seen these jobs. */
   private _open(jobs: readonly JobSummary[]): void {
     const { commands, seenStore, model } = this.options;
     seenStore.add(idsOf(jobs), model.now());
@@ -366,12 +366,12 @@ export class Notifier implements IDisposable {
   private readonly _toasts: JobToasts;
   private readonly _poolPrompt: PoolPrompt;
   private readonly _missed = new Map<string, { job: JobSummary; at: number }>();
-  /** From when the tab is hidden, or the machine slept, until it was said what happened meanwhile. */
+  /** True from when the tab is hidden, or the machine slept, until the events of that time are announced. */
   private _isAway = true;
   private _readings = 0;
   private _socket: IDisposable | null = null;
   private _notedAt = Number.NEGATIVE_INFINITY;
-  /** When jobs ended that the desktop is to be told of by the tab that has the watch. */
+  /** When the desktop is due a notification on ended jobs from the tab that has the watch. */
   private _dueAt = Number.NEGATIVE_INFINITY;
   private _noting: ReturnType<typeof setTimeout> | undefined;
   private _settling: ReturnType<typeof setTimeout> | undefined;

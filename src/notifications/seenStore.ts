@@ -1,20 +1,20 @@
-// What a person was told already, in any tab of this browser, today or when the page was open last.
+// What the user has seen already, in any tab of this browser, today or when the page was open last.
 
 import type { JobSummary } from '../_types';
 import type { IStorage } from './storage';
 
-/** Seconds for which the jobs that were told are remembered one by one; of everything before, the moment is enough. */
+/** Seconds for which seen jobs are stored one by one; for everything before, one moment is enough. */
 const ONE_BY_ONE = 60;
 
 interface IRecord {
-  /** Everything that was known before this moment (the server's clock) has been told. */
+  /** Everything that happened before this moment (by the server's clock) counts as seen. */
   until: number;
-  /** What was told since then: ids, and the moments at which they were told. */
+  /** What was announced since then: ids, and the moments of their announcement. */
   since: [string, number][];
 }
 
 /**
- * Shared by the tabs of one browser, so that one tab does not say again what was read in another one.
+ * Shared by the tabs of one browser, so that no tab repeats what another one has announced.
  */
 export class SeenStore {
   constructor(
@@ -22,21 +22,21 @@ export class SeenStore {
     readonly key: string
   ) {}
 
-  /** Take this moment as the beginning, unless there was one before. */
+  /** Store this moment as the beginning, unless there is one. */
   begin(now: number): void {
     if (this._read() === null) {
       this._write({ until: now, since: [] });
     }
   }
 
-  /** Read once for many: whether something that became known at `at` has been told. */
+  /** Read the store once, and return a test whether what happened at `at` has been seen. */
   seenTest(): (id: string, at: number) => boolean {
     const { until, since } = this._read() ?? NOTHING;
     const known = new Set(since.map(([id]) => id));
     return (id, at) => at <= until || known.has(id);
   }
 
-  /** Note that these have been told, one by one: other things that happened meanwhile may be untold. */
+  /** Note these ids as seen, one by one: other things that happened at the same time may be unseen. */
   add(ids: readonly string[], now: number): void {
     const { until, since } = this._read() ?? NOTHING;
     const known = new Set(since.map(([id]) => id));
@@ -46,7 +46,7 @@ export class SeenStore {
     }
   }
 
-  /** Note that whoever looks at this tab knows everything that it knows. */
+  /** Note that the user of this tab has seen everything that it shows. */
   markAllSeen(now: number): void {
     const { until, since } = this._read() ?? NOTHING;
     const cut = now - ONE_BY_ONE;
@@ -55,7 +55,7 @@ export class SeenStore {
     }
   }
 
-  /** Those among finished jobs of which nobody heard. */
+  /** Return the finished jobs that were announced in no tab. */
   unseen(jobs: Iterable<JobSummary>): JobSummary[] {
     const { until, since } = this._read() ?? NOTHING;
     const known = new Set(since.map(([id]) => id));
@@ -67,7 +67,7 @@ export class SeenStore {
       const found: unknown = JSON.parse(this.storage.getItem(this.key) ?? 'null');
       return isRecord(found) ? found : null;
     } catch {
-      // Written by somebody else.
+      // Another program wrote the entry.
       return null;
     }
   }

@@ -1,4 +1,4 @@
-// The plugin that all others ask for jobs and pools.
+// The plugin that provides jobs and pools to all others.
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { UUID } from '@lumino/coreutils';
@@ -21,7 +21,7 @@ export const modelPlugin: JupyterFrontEndPlugin<IJobsModel> = {
       clock: () => Date.now() / 1000,
       newId: () => UUID.uuid4().replace(/-/g, '')
     });
-    // Lab asks for its kernels now and then. Where that fails, nobody hears of jobs either, and nothing else says so.
+    // JupyterLab polls its kernels. If that fails, events about jobs are lost, too, and no other signal reports it.
     connectionFailure.connect(() => {
       if (model.state.failure === null) {
         void model.catchUp();

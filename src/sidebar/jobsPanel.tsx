@@ -11,7 +11,7 @@ import { FinishedView, PoolsView, RunningView } from './listViews';
 import { RowMenu } from './rowMenu';
 import type { IViewOptions } from './sectionView';
 
-/** In the order in which they stand. */
+/** The sections in their order. */
 const SECTIONS = ['running', 'pools', 'finished'];
 
 /**
@@ -55,7 +55,7 @@ export class JobsPanel extends SidePanel {
 
   protected onActivateRequest(msg: Message): void {
     super.onActivateRequest(msg);
-    // Who opens it with the keyboard goes on in it; from elsewhere its buttons are many tabs away.
+    // Focus the panel for keyboard users: from elsewhere its buttons are many tab stops away.
     if (!this.node.contains(document.activeElement)) {
       this.node.focus();
     }

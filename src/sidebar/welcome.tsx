@@ -1,4 +1,4 @@
-// What the panel shows to a user who has no jobs yet: a cell to run, to copy or to insert into the open notebook.
+// What the panel shows to a user without jobs: a cell to run, to copy or to insert into the open notebook.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
@@ -13,7 +13,7 @@ for step in range(3):
 
 export function Welcome(props: {
   trans: TranslationBundle;
-  /** True if the server said that there is no job; else there may be earlier ones. */
+  /** True if the server reported that there are no jobs; else there may be earlier ones. */
   isFirst: boolean;
   /** Absent on a page without notebooks. */
   onInsert?: (source: string) => void;

@@ -6,21 +6,21 @@ import type { ArrayCounts, ArraySummary, JobSummary } from '../_types';
 import type { IState } from './state';
 import { arrayIds, finishedJobs, isFinal, isWaiting, liveJob, runningJobs } from './state';
 
-/** What a notebook holds of an array; `states` has a letter for each task: p(ending), r, c(ompleted), f, s(topped). */
+/** A notebook's snapshot of an array; `states` has a letter for each task: p(ending), r, c(ompleted), f, s(topped). */
 export interface IArraySnapshot {
   id: string;
   title: string;
   states: string;
 }
 
-/** Tasks of one array that stand in one list, where a job stands for itself. */
+/** The tasks of one array that are in one list; a job without an array is a row of its own. */
 export interface IArrayGroup {
   id: string;
   name: string;
   title: string;
   size: number;
   tasks: JobSummary[];
-  /** Of all tasks, in this list or not; null where nobody counted them. */
+  /** Of all tasks, in this list or not; null if they were not counted. */
   counts: ArrayCounts | null;
 }
 
@@ -42,7 +42,7 @@ export function taskState(task: JobSummary): string {
 }
 
 /**
- * The states of all tasks: what is known now over what the notebook says.
+ * Return the states of all tasks: those on this page replace those without a verdict in the notebook.
  */
 export function currentTaskStates(saved: IArraySnapshot, jobs: Iterable<JobSummary>): string {
   const states = [...saved.states];
@@ -55,8 +55,8 @@ export function currentTaskStates(saved: IArraySnapshot, jobs: Iterable<JobSumma
 }
 
 /**
- * Whether a notebook may say of some task what is not so any more: the page does not list it, and of its array it does
- * not know that it goes on.
+ * Return true if a task's state in the notebook may be outdated: the page does not list the task, and it has no counts
+ * that show that the array still runs.
  */
 export function mayBeStale(saved: IArraySnapshot, state: IState): boolean {
   const counts = state.arrays.get(saved.id)?.counts;
@@ -73,12 +73,12 @@ export function isArrayFinal(states: string): boolean {
   return [...states].every(state => OVER.includes(state));
 }
 
-/** A verdict never changes, so a list that was read before it loses against it. */
+/** Keep a saved verdict: verdicts never change, so a list without it was read earlier. */
 function newer(saved: string, live: string): string {
   return OVER.includes(saved) ? saved : live;
 }
 
-/** How many tasks are in each state, by the letters of their states. */
+/** Count the tasks in each state, by the letters of their states. */
 export function countTaskStates(states: string): ArrayCounts {
   const count = (letter: string): number => [...states].filter(one => one === letter).length;
   return {
@@ -90,7 +90,7 @@ export function countTaskStates(states: string): ArrayCounts {
   };
 }
 
-/** The counts of a card: those of the server if it counted the tasks, else those of the page and the notebook. */
+/** Return the counts of a card: the server's if it counted the tasks, else those of the page and the notebook. */
 export function cardCounts(saved: IArraySnapshot, state: IState): ArrayCounts {
   const known = state.arrays.get(saved.id);
   return known?.size === saved.states.length
@@ -98,7 +98,7 @@ export function cardCounts(saved: IArraySnapshot, state: IState): ArrayCounts {
     : countTaskStates(currentTaskStates(saved, state.jobs.values()));
 }
 
-/** The tasks of an array that the page has, in their order. */
+/** Return the tasks of an array that the page has, in their order. */
 export function listedTasks(state: IState, id: string): JobSummary[] {
   const tasks = [...state.jobs.values()].filter(job => job.array?.id === id);
   return tasks
@@ -106,14 +106,14 @@ export function listedTasks(state: IState, id: string): JobSummary[] {
     .sort((a, b) => (a.array?.index ?? 0) - (b.array?.index ?? 0));
 }
 
-/** The task that a log or a view of an array begins with: the first that failed, else that runs, else the last. */
+/** Return the task that an array's log or view shows first: the first that failed, else that runs, else the last. */
 export function mainTask(tasks: readonly JobSummary[]): JobSummary | undefined {
   const first = (letter: string): JobSummary | undefined =>
     tasks.find(task => taskState(task) === letter);
   return first('f') ?? first('r') ?? tasks[tasks.length - 1];
 }
 
-/** What a task differs in, as `3: lr=0.1`; its array says the rest. */
+/** Return how a task differs from the others, as `3: lr=0.1`; its array has the rest. */
 export function taskName({ array, name }: JobSummary, trans: TranslationBundle): string {
   if (array === null) {
     return name;
@@ -123,7 +123,7 @@ export function taskName({ array, name }: JobSummary, trans: TranslationBundle):
     : trans.__('Task %1', array.index);
 }
 
-/** Say in words how many tasks are where, as `4 of 12 done, 1 failed, 2 running, 5 waiting`. */
+/** Say in words how many tasks are in which state, as `4 of 12 done, 1 failed, 2 running, 5 waiting`. */
 export function formatCardCounts(counts: ArrayCounts, trans: TranslationBundle): string {
   const { pending, running, completed, failed, stopped } = counts;
   const size = pending + running + completed + failed + stopped;
@@ -136,17 +136,17 @@ export function formatCardCounts(counts: ArrayCounts, trans: TranslationBundle):
   return [trans.__('%1 of %2 done', completed, size), ...others].filter(Boolean).join(', ');
 }
 
-/** Say in words what the letters say. */
+/** Say in words what the letters mean. */
 export function formatTaskCounts(states: string, trans: TranslationBundle): string {
   return formatCardCounts(countTaskStates(states), trans);
 }
 
-/** How many tasks of an array are where; those that are in the list where nobody counted all of them. */
+/** Return how many tasks of an array are in which state; only those in the list if not all were counted. */
 export function arrayCounts({ tasks, counts }: IArrayGroup): ArrayCounts {
   return counts ?? countTaskStates(tasks.map(taskState).join(''));
 }
 
-/** Say where the tasks of an array are, as `3 running, 8 completed, 1 failed of 12 tasks`. */
+/** Say in words the status of the tasks of an array, as `3 running, 8 completed, 1 failed of 12 tasks`. */
 export function formatArrayStatus(row: IArrayGroup, trans: TranslationBundle): string {
   const counts = arrayCounts(row);
   const words = (
@@ -188,7 +188,7 @@ export function formatTaskState(state: string, trans: TranslationBundle): string
 }
 
 /**
- * The jobs of the sections Running and Finished: an array stands in one of them with all of its tasks.
+ * Return the jobs of the sections Running and Finished; an array is in one of them with all of its tasks.
  */
 export function partitionJobs(state: IState): { running: JobSummary[]; finished: JobSummary[] } {
   const open = runningJobs(state);
@@ -210,7 +210,7 @@ export function partitionJobs(state: IState): { running: JobSummary[]; finished:
 }
 
 /**
- * Put the tasks of each array together, where its first task of the list stands; everything else stays where it is.
+ * Group the tasks of each array at the place of its first task in the list; everything else keeps its place.
  */
 export function groupByArray(
   jobs: readonly JobSummary[],
@@ -237,7 +237,7 @@ export function groupByArray(
 }
 
 /**
- * The rows of a list of jobs; under an array that is open stand its tasks, in their order.
+ * Return the rows of a list of jobs; the tasks of an open array follow it, in their order.
  */
 export function buildRows(
   jobs: readonly JobSummary[],

@@ -8,7 +8,7 @@ import { VERSION } from '../version';
 import type { IState } from './state';
 
 /**
- * The state after a request without a good answer: what was known stays, and may be out of date.
+ * Return the state after a failed request: keep the lists, which may be out of date.
  */
 export function applyFailure(state: IState, failure: IRequestFailure): IState {
   return {
@@ -23,7 +23,7 @@ export function isReachable({ connectionStatus }: IState): boolean {
   return connectionStatus === 'ready' || connectionStatus === 'asleep';
 }
 
-/** The moment that clocks show: if the server does not answer, they stop at its last answer. */
+/** Return the moment that clocks show: if the server does not answer, that of its last answer. */
 export function shownTime(state: IState, now: number): number {
   const { connectionStatus, lastResponseAt } = state;
   return connectionStatus === 'failing' && lastResponseAt !== null
@@ -38,7 +38,7 @@ export function hasNoJobs({ connectionStatus, failure, jobs, cursor }: IState): 
   return isAnswered && jobs.size === 0 && cursor === null;
 }
 
-/** Whether anything can be said of jobs and pools, be it that there are none. */
+/** Return true if the state of jobs and pools is known, even if there are none. */
 export function isStateKnown({
   lastResponseAt,
   jobs,
@@ -50,7 +50,7 @@ export function isStateKnown({
     case 'ready':
       return true;
     case 'asleep':
-      // A controller leaves when nothing is left to do; of one that cannot start nobody knows what it would find.
+      // A controller exits when nothing is left to do; if one cannot start, it is unknown what it would find.
       return failure === null || jobs.size > 0 || pools.size > 0;
     case 'failing':
       return lastResponseAt !== null && failure?.kind !== 'forbidden';
@@ -60,7 +60,8 @@ export function isStateKnown({
 }
 
 /**
- * What is wrong, sentence by sentence; empty while nothing is, and of a missing server half, which has a page of words.
+ * Describe what is wrong, sentence by sentence. Empty without a problem, and for a missing server half, whose page
+ * explains it.
  */
 export function describeFailure(state: IState, now: number, trans: TranslationBundle): string[] {
   const { failure } = state;
@@ -92,7 +93,7 @@ const WORDS: Record<IRequestFailure['kind'], Worded> = {
   refused: ({ message }) => message
 };
 
-/** What the lists are worth, while they are not followed. */
+/** Say how old the lists are while they are not updated. */
 function asOf(state: IState, now: number, trans: TranslationBundle): string {
   const { lastResponseAt, connectionStatus, failure } = state;
   if (lastResponseAt === null || connectionStatus !== 'failing' || failure?.kind === 'forbidden') {
@@ -101,7 +102,7 @@ function asOf(state: IState, now: number, trans: TranslationBundle): string {
   return trans.__('Last updated %1.', formatMoment(lastResponseAt, now));
 }
 
-/** One sentence for what has little room, as a card of a job: why it may be old; empty while it is not. */
+/** Describe in one sentence why a small view, such as a card, may be outdated; empty if it is not. */
 export function describeStaleness(state: IState, now: number, trans: TranslationBundle): string {
   const { lastResponseAt, connectionStatus, failure } = state;
   if (failure?.kind === 'refused') {
@@ -115,7 +116,7 @@ export function describeStaleness(state: IState, now: number, trans: Translation
     : trans.__('last updated %1; server not reachable', formatMoment(lastResponseAt, now));
 }
 
-/** What to do about two halves that do not fit; empty where they do, or where one said nothing. */
+/** Say what to do about two halves that do not fit; empty if they do, or if the server half's version is unknown. */
 export function describeVersionMismatch(
   { serverVersion }: IState,
   trans: TranslationBundle

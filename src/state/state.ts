@@ -10,12 +10,12 @@ import { updateTrends } from './trends';
  */
 export type ConnectionStatus = 'unknown' | 'missing' | 'asleep' | 'ready' | 'failing';
 
-/** A pool, and when the server said this of it (its clock, seconds since the epoch): what it costs goes on since. */
+/** A pool, and when the server reported it (its clock, seconds since the epoch): its cost has grown since. */
 export interface IPool extends PoolSummary {
   readonly reported_at?: number;
 }
 
-/** What of a job one needs to act on it; the page may know no more, of one that it does not list. */
+/** The part of a job that actions need; of an unlisted job, the page may have no more. */
 export type INamedJob = Pick<JobSummary, 'id' | 'name'>;
 
 /**
@@ -26,27 +26,27 @@ export interface IState {
   readonly seq: number;
   readonly jobs: ReadonlyMap<string, JobSummary>;
   readonly pools: ReadonlyMap<string, IPool>;
-  /** Of the newest arrays: how many of their tasks are where, listed or not. */
+  /** Of the newest arrays: how many of their tasks are in which state, listed or not. */
   readonly arrays: ReadonlyMap<string, ArraySummary>;
-  /** What the jobs that run used lately, since this page is open. */
+  /** The recent resource use of the running jobs, since this page was opened. */
   readonly trends: Trends;
-  /** Seconds to add to this browser's clock in order to have the server's. */
+  /** Seconds to add to this browser's clock to get the server's. */
   readonly skew: number;
-  /** What goes with `missing` and `failing`, and with `asleep` where the controller could not be started. */
+  /** The failure of `missing` and `failing`, and of `asleep` if the controller could not be started. */
   readonly failure: IRequestFailure | null;
   /** When the server half answered last, by the server's clock; null before the first time. */
   readonly lastResponseAt: number | null;
-  /** The version of the server half; empty until it said one. */
+  /** The version of the server half; empty before it is known. */
   readonly serverVersion: string;
-  /** Where the records of jobs are, while they end with the server's machine; empty otherwise. */
+  /** Where the records of jobs are, if they are lost with the server's machine; empty otherwise. */
   readonly recordsNote: string;
-  /** The ID of the server's records; null as long as it has not said one. */
+  /** The ID of the server's records; null before it is known. */
   readonly recordsId: string | null;
-  /** The IDs of the records of cards whose jobs were not over when they were drawn. */
+  /** The IDs of the records of cards whose jobs were unfinished when they were drawn. */
   readonly cardRecords: ReadonlySet<string>;
   /** Finished jobs that are kept; it grows as more pages are read. */
   readonly limit: number;
-  /** The id of the job before which the next page begins; null when everything is here. */
+  /** The id of the job before which the next page begins; null if everything is listed. */
   readonly cursor: string | null;
 }
 
@@ -78,7 +78,7 @@ export function hasUnfinishedJobs({ jobs }: IState): boolean {
   return [...jobs.values()].some(job => !isFinal(job));
 }
 
-/** Return true if a card's kernel keeps its jobs where this server has none; older cards and servers say nothing of it. */
+/** Return true if a card's jobs are in other records than this server's; older cards and servers have no records id. */
 export function isElsewhere(recordsId: string, state: IState): boolean {
   return recordsId !== '' && state.recordsId !== null && recordsId !== state.recordsId;
 }
@@ -100,14 +100,14 @@ export function isWaiting(
   return job.status === 'InProgress' && (isQueued || job.secondary_status === 'Pending');
 }
 
-/** A new state, and the jobs whose verdict it is the first to have. */
+/** A new state, and the jobs whose verdict is new in it. */
 export interface IStateUpdate {
   state: IState;
   ended: JobSummary[];
 }
 
 /**
- * The state after a listing; `seq` is the number that was newest before the listing was made.
+ * Return the state after a listing; `seq` is the newest number before the listing was made.
  */
 export function applyListing(
   state: IState,
@@ -140,8 +140,8 @@ export function applyListing(
 }
 
 /**
- * Whether this page knew that a job is over. A short one may be listed for the first time when it is; older ones that
- * the page never listed were over before the server said anything to it.
+ * Return true if this page had the end of a job already. A short job may be listed for the first time after its end;
+ * an unlisted one that ended before the server's last answer counts as old.
  */
 function wasKnownOver(job: JobSummary, { jobs, lastResponseAt }: IState): boolean {
   const before = jobs.get(job.id);
@@ -151,7 +151,7 @@ function wasKnownOver(job: JobSummary, { jobs, lastResponseAt }: IState): boolea
 }
 
 /**
- * The state with one more page of older jobs; what is known of a job already is newer than the page.
+ * Return the state with one more page of older jobs; jobs that are listed already are newer than the page.
  */
 export function appendPage(
   state: IState,
@@ -164,7 +164,7 @@ export function appendPage(
 }
 
 /**
- * The state without a job that was deleted.
+ * Return the state without a job that was deleted.
  */
 export function removeJob(state: IState, id: string): IState {
   const jobs = new Map(state.jobs);
@@ -172,7 +172,7 @@ export function removeJob(state: IState, id: string): IState {
   return { ...state, jobs, cursor: cursorWithout(jobs, state.cursor, [id]) };
 }
 
-/** Nobody can read on from a job that is gone, so the page begins at the oldest of those that are left. */
+/** Return the cursor after a deletion: a deleted job cannot be the cursor, so use the oldest remaining job instead. */
 function cursorWithout(
   jobs: ReadonlyMap<string, JobSummary>,
   cursor: string | null,
@@ -186,14 +186,14 @@ function oldestOf(jobs: ReadonlyMap<string, JobSummary>): string | null {
 }
 
 /**
- * The state with the tasks of some arrays counted anew.
+ * Return the state with new counts of the tasks of some arrays.
  */
 export function applyArrayCounts(state: IState, arrays: readonly ArraySummary[]): IState {
   const all = new Map([...state.arrays, ...arrays.map(array => [array.id, array] as const)]);
   return { ...state, arrays: all };
 }
 
-/** The ids of the arrays of some jobs. */
+/** Return the ids of the arrays of some jobs. */
 export function arrayIds(jobs: Iterable<JobSummary | null>): Set<string> {
   const ids = new Set<string>();
   for (const job of jobs) {
@@ -205,8 +205,8 @@ export function arrayIds(jobs: Iterable<JobSummary | null>): Set<string> {
 }
 
 /**
- * The state while no controller runs: what was known stays, and nothing is wrong, unless none could be started. How many
- * tasks of an array are to come is counted anew when one runs again.
+ * Return the state without a controller: keep the lists, and report no failure unless a start failed. The waiting tasks
+ * of arrays are counted again when a controller runs.
  */
 export function applyControllerStopped(
   state: IState,
@@ -217,7 +217,7 @@ export function applyControllerStopped(
 }
 
 /**
- * The state after some changes, and the jobs that got their verdict in them. Old news changes nothing.
+ * Return the state after some changes, and the jobs whose verdict is new in them. Old changes have no effect.
  */
 export function applyChanges(state: IState, changes: Changes): IStateUpdate {
   const fresh = changes.events.filter(event => event.seq > state.seq);
@@ -237,7 +237,7 @@ export function applyChanges(state: IState, changes: Changes): IStateUpdate {
       ...state,
       connectionStatus: 'ready',
       failure: null,
-      // One answer may have a part only of very many events: the next part follows the last one of them.
+      // One answer may have only a part of very many events: the next part follows the last one of them.
       seq: Math.max(state.seq, newestOf(changes)),
       trends: followed(state.trends, fresh),
       ...forgetOldest(jobs, { ...state, cursor: cursorWithout(jobs, state.cursor, deleted) }),
@@ -281,12 +281,12 @@ function applyEvent(
   }
   const before = jobs.get(event.job.id);
   jobs.set(event.job.id, event.job);
-  // A short job may be seen for the first time when it is over already.
+  // A short job may be listed for the first time when it is over already.
   const wasOver = before !== undefined && isFinal(before);
   return isFinal(event.job) && !wasOver ? event.job : null;
 }
 
-/** Jobs beyond the limit go, and the next page begins with them. */
+/** Remove jobs beyond the limit; the next page begins with them. */
 function forgetOldest(
   jobs: Map<string, JobSummary>,
   { limit, cursor }: IState
@@ -302,25 +302,25 @@ function lastCreated(a: JobSummary, b: JobSummary): number {
   return b.created_at - a.created_at;
 }
 
-/** Steps in which hosts work for a job; a run begins, and is counted and paid for, with the first of them. */
+/** Steps in which hosts work for a job; a run begins, and is counted and billed, with the first of them. */
 export const ACTIVE_STATUSES: readonly string[] = ['Downloading', 'Training'];
 
-/** Whether hosts work for a job; who downloads the image of hosts that are to be has none yet. */
+/** Return true if hosts work for a job; a job whose image is being downloaded for new hosts has none yet. */
 function isAtWork(job: JobSummary): boolean {
   return ACTIVE_STATUSES.includes(job.secondary_status) && job.start !== 'none';
 }
 
-/** Whether the spot hosts of a job can be taken away now. */
+/** Return true if the spot hosts of a job can be interrupted now. */
 export function canBeInterrupted(job: JobSummary): boolean {
   return job.spot && isAtWork(job);
 }
 
-/** Whether hosts work for a job now, or are warm after it; the server knows of some more at its end. */
+/** Return true if hosts work for a job now, or are warm after it; a job that uploads or stops may have hosts, too. */
 export function jobHasHosts(job: JobSummary): boolean {
   return isAtWork(job) || job.warm_pool_status === 'Available';
 }
 
-/** Whether the hosts of a pool are there. */
+/** Return true if the hosts of a pool exist. */
 export function poolHasHosts(pool: PoolSummary): boolean {
   return pool.state === 'InUse' || pool.state === 'Available';
 }
@@ -333,12 +333,12 @@ function newestFirst(a: JobSummary, b: JobSummary): number {
   return (b.ended_at ?? b.created_at) - (a.ended_at ?? a.created_at);
 }
 
-/** Whether the controller left, as it does when nothing is left to do: what ran is over, and nobody said how it ended. */
+/** Return true if the controller exited because it was idle: jobs that ran are over, and their outcome is unknown. */
 function hasLeft({ connectionStatus, failure }: IState): boolean {
   return connectionStatus === 'asleep' && failure === null;
 }
 
-/** A job as it is now; none where the page does not know that. */
+/** Return a job as it is now; undefined if this page has no current state of it. */
 export function liveJob(state: IState, id: string): JobSummary | undefined {
   const job = state.jobs.get(id);
   return job && !isFinal(job) && hasLeft(state) ? undefined : job;
@@ -355,7 +355,7 @@ export function finishedJobs(state: IState): JobSummary[] {
   return [...state.jobs.values()].filter(isFinal).sort(newestFirst);
 }
 
-/** All jobs that the page knows, as the panel has them: those without a verdict first. */
+/** Return all jobs of the page, in the order of the panel: those without a verdict first. */
 export function orderedJobs(state: IState): JobSummary[] {
   return [...runningJobs(state), ...finishedJobs(state)];
 }

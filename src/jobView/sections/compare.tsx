@@ -1,4 +1,4 @@
-// In what a job differs from another one, which is chosen from a list.
+// How a job differs from another one, which is chosen from a list.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId } from 'react';
@@ -13,7 +13,7 @@ export interface ICompareProps {
   others: readonly INamedJob[];
   /** The id of the chosen one, '' for the run before. */
   other: string;
-  /** What the server answered; a text says what went wrong, null that nobody has asked yet. */
+  /** The server's answer, or the message of a failure; null before the first answer. */
   found: Comparison | string | null;
   trans: TranslationBundle;
   onChoose: (id: string) => void;
@@ -46,7 +46,7 @@ export function Compare(props: ICompareProps): JSX.Element {
   );
 }
 
-/** A command may name a job that is not among those to choose from; the server's answer has its name. */
+/** Return the jobs to choose from, and the chosen one: a command may name another job, whose name is in the answer. */
 function withChosen({ name, others, other, found }: ICompareProps): readonly INamedJob[] {
   if (other === '' || others.some(({ id }) => id === other)) {
     return others;
@@ -90,7 +90,7 @@ function Differences({
   );
 }
 
-/** The jobs to choose from: those of the same name first, each group newest first. */
+/** Return the jobs to choose from: those of the same name first, each group newest first. */
 export function comparisonCandidates(
   job: { id: string; base_name: string },
   all: Iterable<JobSummary>

@@ -1,4 +1,4 @@
-// What a job costs: dollars for each hour, the hours that count, and what its pool adds while it stands idle.
+// What a job costs: dollars for each hour, the hours that count, and what its pool adds while it is idle.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
@@ -14,7 +14,7 @@ export interface ICostProps {
   job: IJobRecord;
   now: number;
   trans: TranslationBundle;
-  /** What the rules found, or why nobody can say; null before anybody answered. */
+  /** The findings of the rules, or why there are none; null before the first answer. */
   advice?: Advice[] | string | null;
 }
 
@@ -69,7 +69,7 @@ interface IGroupsProps {
   trans: TranslationBundle;
 }
 
-/** The parts of price and sum that the groups of a heterogeneous cluster have. */
+/** The shares of the groups of a heterogeneous cluster in price and sum. */
 function Groups({ bill, charged, trans }: IGroupsProps): JSX.Element | null {
   if (bill.groups.length < 2) {
     return null;
@@ -103,7 +103,7 @@ function sumWords(sum: number | null, trans: TranslationBundle): string {
   return sum === null ? trans.__('unknown') : formatExactMoney(sum);
 }
 
-/** How the job could run better: rules of SageMaker's profiler, with their numbers and what they predict. */
+/** How the job could run better: rules of SageMaker's profiler, with their numbers and predictions. */
 function AdviceOnJob(props: Pick<ICostProps, 'advice' | 'trans'>): JSX.Element | null {
   const { advice, trans } = props;
   if (!advice || advice.length === 0) {
@@ -123,10 +123,10 @@ function AdviceOnJob(props: Pick<ICostProps, 'advice' | 'trans'>): JSX.Element |
 }
 
 /**
- * Seconds that a job without a verdict ran, and is billed for, up to now: by what the server counts from, which moves
- * along when a clock is set.
+ * Return the seconds that a job without a verdict ran and is billed for, up to now. They are counted from a moment of
+ * the server, which it moves when the clock is set.
  *
- * Between two runs nobody pays, and then nothing is counted from.
+ * Between two runs nothing is billed, and nothing is counted.
  */
 function soFar(job: IJobRecord, now: number): { ran: number; billed: number } {
   const { bill, attempts } = job;
@@ -134,8 +134,8 @@ function soFar(job: IJobRecord, now: number): { ran: number; billed: number } {
   if (seconds === null) {
     return { ran: bill.training_seconds, billed: bill.billable_seconds };
   }
-  // Nobody pays for a run whose spot instances were taken back. What was lost is added to what is billed, so that the
-  // two differ by that alone, and not by how sums are rounded.
+  // A run whose spot instances were interrupted is not billed. What was lost is added to what is billed, so that the
+  // two differ by that alone, and not by rounding.
   const sumOf = (some: readonly Attempt[]): number =>
     some.reduce((sum, one) => sum + (attemptSeconds(one) ?? 0), 0);
   const wasTaken = wasInterrupted(job);
@@ -158,7 +158,7 @@ function priceWords({ price_per_hour: rate, groups }: Bill, trans: TranslationBu
     : trans.__('On-demand prices of the catalog, for all hosts together.');
 }
 
-/** What a step costs while steps are done, with its unit; empty where the job counts none. */
+/** Return what a step costs, with its unit, while steps are counted; empty if the job counts none. */
 function stepWords({ bill }: IJobRecord, trans: TranslationBundle): string {
   if (bill.step_seconds === null) {
     return '';

@@ -1,16 +1,16 @@
-// How long the hosts of a job worked for it, as the server counted: a clock that people set may say something else.
+// How long the hosts of a job worked for it, as the server counted: the wall clock differs if it was set.
 
 import type { Attempt, Transition } from '../../_types';
 import { ACTIVE_STATUSES } from '../../state/state';
 import type { IJobRecord } from '../jobSource';
 
-/** Seconds by which a clock may be off without anybody having set it. */
+/** Seconds by which the wall clock may differ without having been set. */
 const CLOCK_TOLERANCE_SECONDS = 2;
 
-/** Verdicts of code that nothing ended but itself. */
+/** Verdicts of code that ended by itself. */
 const OWN_END_STATES: readonly string[] = ['Completed', 'Failed'];
 
-/** Seconds that the run at hand took, or takes so far; null where nobody counted. */
+/** Return the seconds that the current run took, or takes so far; null if they were not counted. */
 export function runSeconds(job: IJobRecord, now: number): number | null {
   if (job.ended_at !== null) {
     return job.ran_seconds;
@@ -18,7 +18,7 @@ export function runSeconds(job: IJobRecord, now: number): number | null {
   return job.counted_from === null ? null : Math.max(0, now - job.counted_from);
 }
 
-/** Seconds that an earlier run took; by the clock only where nobody counted. */
+/** Return the seconds that an earlier run took; by the wall clock only if they were not counted. */
 export function attemptSeconds({ ran_seconds, started_at, ended_at }: Attempt): number | null {
   if (ran_seconds !== null) {
     return ran_seconds;
@@ -26,7 +26,7 @@ export function attemptSeconds({ ran_seconds, started_at, ended_at }: Attempt): 
   return started_at === null ? null : Math.max(0, ended_at - started_at);
 }
 
-/** Whether the moments of the run at hand cannot be true, since somebody set the clock meanwhile. */
+/** Return true if the moments of the current run are wrong, because the clock was set during it. */
 export function wasClockChanged(job: IJobRecord, now: number): boolean {
   const counted = runSeconds(job, now);
   const began = currentRunSteps(job).find(step => ACTIVE_STATUSES.includes(step.status));
@@ -36,7 +36,7 @@ export function wasClockChanged(job: IJobRecord, now: number): boolean {
   return Math.abs((job.ended_at ?? now) - began.start_time - counted) > CLOCK_TOLERANCE_SECONDS;
 }
 
-/** Whether an interruption ended the run at hand; code that completed or failed all the same ended by itself. */
+/** Return true if an interruption ended the current run; code that completed or failed nevertheless ended by itself. */
 export function wasInterrupted(job: IJobRecord): boolean {
   return (
     !OWN_END_STATES.includes(job.state) &&

@@ -1,4 +1,4 @@
-// What a job was asked to run with, and what it found: wishes, Python, packages, hashes, machine, seeds, commit.
+// What a job was requested to run with, and what it found: options, Python, packages, hashes, machine, seeds, commit.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
@@ -13,9 +13,7 @@ interface IEnvironmentProps {
   trans: TranslationBundle;
 }
 
-/** Instance types have their memory in these. */
-
-/** Names of variables whose values are nobody's business. */
+/** Names of variables whose values are hidden, as they may be secrets. */
 const SECRET =
   /TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|CONNECTION_?STRING|(^|_)(KEY|SAS)(_|$)/i;
 
@@ -38,7 +36,7 @@ export function Environment({ job, trans }: IEnvironmentProps): JSX.Element {
   );
 }
 
-/** Why nobody wrote down what the job ran with. */
+/** Return why it was not recorded what the job ran with. */
 function unknownWords({ ended_at }: IJobRecord, trans: TranslationBundle): string {
   return ended_at === null
     ? trans.__('Packages, hashes and hosts are recorded when the job ends.')
@@ -96,7 +94,7 @@ function RequestedSettings({ job, trans }: IEnvironmentProps): JSX.Element {
   );
 }
 
-/** The name of an image, and what that meant when the job was handed in. */
+/** Return the name of an image, and the id that it had at submission. */
 function imageWords({ spec, image }: IJobRecord): string {
   return image === null || image.id === spec.image ? spec.image : `${spec.image} (${image.id})`;
 }
@@ -201,7 +199,7 @@ function Packages({ found, trans }: { found: Provenance; trans: TranslationBundl
   );
 }
 
-/** What a job may have of a host; empty where nobody speaks of limits. */
+/** Return the limits of a host that apply to a job; empty if none was reported. */
 function limitWords(limits: HostLimits, trans: TranslationBundle): string {
   const { cpus, memory_bytes, reason } = limits;
   const said = [

@@ -1,4 +1,4 @@
-// What went into a job and what came out of it, each to be opened or downloaded where that is possible.
+// Inputs and outputs of a job, each with buttons to open or download it where that is possible.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
@@ -11,9 +11,9 @@ import type { TableCell } from './primitives';
 import { Monospace, Subsection, Table } from './primitives';
 
 export interface IFileActions {
-  /** Open a file or a folder that the browser of files shows; absent where Lab has no way to. */
+  /** Open a file or a folder that the file browser shows; absent if JupyterLab has no command for it. */
   onOpen?: (place: FileLocation) => void;
-  /** Where a browser downloads an artefact from. */
+  /** Return the URL of an artefact for a download. */
   address: (artifact: string) => string;
 }
 
@@ -23,7 +23,7 @@ export interface IFilesProps extends IFileActions {
   trans: TranslationBundle;
 }
 
-/** Rows of artefacts that are drawn; nobody reads more, and all of them lie in one folder. */
+/** Rows of artefacts that are drawn; a longer list is of little use, and all files are in one folder. */
 const MOST = 500;
 
 export function Files(props: IFilesProps): JSX.Element {

@@ -6,7 +6,7 @@ import { formatMoment } from '../../format/numbers';
 
 export type TableCell = React.ReactNode;
 
-/** Names and values; what says nothing is left out. */
+/** Names and values; a fact without a value is left out. */
 export function DescriptionList({
   facts
 }: {
@@ -34,7 +34,7 @@ export interface ITableProps {
 
 export function Table({ label, head, rows }: ITableProps): JSX.Element {
   return (
-    // A wide table scrolls on its own, also for who has no pointer.
+    // A wide table scrolls on its own; the tab index lets keyboard users scroll it, too.
     <div className="jp-smx-table-place" role="region" aria-label={label} tabIndex={0}>
       <table className="jp-smx-table">
         <thead>
@@ -80,7 +80,7 @@ export function Monospace({ children }: { children: React.ReactNode }): JSX.Elem
   return <code className="jp-smx-mono">{children}</code>;
 }
 
-/** Lines of a unified diff: the sign at their beginning says what the colour says. */
+/** Lines of a unified diff: the sign at the beginning says the same as the colour. */
 export function DiffLines({
   lines,
   label
@@ -88,7 +88,7 @@ export function DiffLines({
   lines: readonly string[];
   label: string;
 }): JSX.Element {
-  // What stands above the first place names what is compared; a line of code may look like that.
+  // Lines above the first hunk name what is compared; a line of code may look like one of those.
   const first = lines.findIndex(line => line.startsWith('@@'));
   return (
     <pre className="jp-smx-diff" role="region" aria-label={label} tabIndex={0}>

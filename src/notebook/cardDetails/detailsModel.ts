@@ -1,4 +1,4 @@
-// What an open card follows of its job, while it is seen: the record, the end of the log, and its figures over time.
+// What an open card reads of its job while it is visible: the record, the end of the log, and its figures over time.
 
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
@@ -11,7 +11,7 @@ import { JobRecord } from '../../jobView/jobRecord';
 import type { ILogSource } from '../../log/logSource';
 import { LogReader } from '../../log/reader';
 
-/** Milliseconds between two questions for figures: nobody reads them off small pictures. */
+/** Milliseconds between two requests for figures: small pictures need no higher rate. */
 const PACE = 2000;
 
 export interface ICardDetailsOptions extends IRecordOptions {
@@ -55,7 +55,7 @@ export class CardDetailsModel implements IDisposable {
     }
   }
 
-  /** Say whether the open card is shown. */
+  /** Set whether the open card is shown. */
   setVisible(isShown: boolean): void {
     this._isShown = isShown;
     this.record.setVisible(isShown);

@@ -1,4 +1,4 @@
-// The open part of a card: why it began as it did, the way to its first line, figures over time, the end of its log.
+// The open part of a card: why the start was warm or cold, its stages, figures over time, the end of the log.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId } from 'react';
@@ -18,10 +18,10 @@ import { HEIGHT, svgPath, WIDTH } from './curvePath';
 import type { CardDetailsModel } from './detailsModel';
 import { formatStage, timedStages } from './startStages';
 
-/** Lines of the log, and charts, that have room. */
+/** Maximum lines of the log, and maximum charts. */
 const [LINES, CURVES] = [5, 6];
 
-/** What a glance is for; the charts of the job have the rest. */
+/** The figures of a card; the charts of the job have the others. */
 const SHOWN: ReadonlySet<SeriesKind> = new Set<SeriesKind>([
   'metric',
   'cpu',
@@ -34,7 +34,7 @@ interface ICardDetailsViewProps {
   detail: CardDetailsModel;
   connectionStatus: IState['connectionStatus'];
   trans: TranslationBundle;
-  /** Show the job's files; absent where nobody can, or where there are none yet. */
+  /** Show the job's files; absent if that is not possible, or if there are none yet. */
   onFiles?: () => void;
 }
 
@@ -64,7 +64,7 @@ function RecordErrorNotice({
   return <p role="status">{message || failure.message}</p>;
 }
 
-/** Warm or cold and why, what it cost so far, and where the time before the first line went. */
+/** Warm or cold and why, the cost so far, and the durations of the stages before the first line. */
 function Start({ detail, trans }: ICardDetailsViewProps): JSX.Element | null {
   const { job, summary } = detail.record;
   if (job === null) {
@@ -109,7 +109,7 @@ function Curves({ detail, trans }: ICardDetailsViewProps): JSX.Element | null {
   ) : null;
 }
 
-/** One line for each figure of a chart, the newest value beside it. */
+/** One line for each figure of a chart, with the newest value beside it. */
 function Curve({ panel, trans }: { panel: IPanel; trans: TranslationBundle }): JSX.Element {
   const [first, ...others] = panel.lines;
   const newest = [...first.line.values].reverse().find(value => value !== null) ?? null;
@@ -152,7 +152,7 @@ function Tail({ detail, trans }: ICardDetailsViewProps): JSX.Element | null {
         role="log"
         aria-live="off"
         aria-labelledby={id}
-        // It scrolls to the side, also for who has no pointer.
+        // It scrolls sideways; the tab index lets keyboard users do that, too.
         tabIndex={0}
       >
         {rows.map(row => (

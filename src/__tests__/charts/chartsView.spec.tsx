@@ -72,7 +72,7 @@ const summary = (): string | null | undefined =>
   view.node.querySelector('.jp-smx-charts-summary')?.textContent;
 
 describe('the charts', () => {
-  it('follow the job once a second, from where they are, and draw on what they drew on', async () => {
+  it('follow the job once a second from its last sample, and update the existing drawings', async () => {
     answers.usage = usage([cpu([100, 101], [50, 100])]);
     await shown();
     expect(drawn().map(plot => plot.data)).toEqual([
@@ -96,7 +96,7 @@ describe('the charts', () => {
     expect(status()).toBe('Updating live.');
   });
 
-  it('ask more rarely where nothing new comes, and never more than once a second', async () => {
+  it('poll less often without new data, and never more than once a second', async () => {
     answers.usage = usage([cpu([100], [50])]);
     await shown();
     await later(60_000);
@@ -135,7 +135,7 @@ describe('the charts', () => {
     expect(asked.usage.length).toBe(1);
   });
 
-  it('ask nothing while nobody sees them, nor while they are paused', async () => {
+  it('send no requests while they are hidden or paused', async () => {
     answers.usage = usage([cpu([100], [50])]);
     await shown();
     page.visibilityState = 'hidden';
@@ -158,7 +158,7 @@ describe('the charts', () => {
     expect(asked.usage.length).toBe(3);
   });
 
-  it('are found by commands while they are seen', async () => {
+  it('are found by commands while they are visible', async () => {
     answers.usage = usage([cpu([100], [50])]);
     await shown();
     expect(visibleCharts()).toEqual([view]);
@@ -171,7 +171,7 @@ describe('the charts', () => {
     expect(openCharts.size).toBe(0);
   });
 
-  it('begin anew when the job does, and show an earlier run when asked', async () => {
+  it('restart when the job does, and show an earlier run on request', async () => {
     answers.usage = usage([cpu([100, 101], [50, 100])]);
     await shown();
     const second = { attempt: 2, attempts: 2 };
@@ -191,7 +191,7 @@ describe('the charts', () => {
     expect(drawn()[0].data).toEqual([[0], [50]]);
   });
 
-  it('say why nothing new comes, and go on when it does', async () => {
+  it('say why no new data comes, and continue when it does', async () => {
     answers.usage = usage([cpu([100], [50])]);
     await shown();
     failure = new ApiError(503, 'ServiceUnavailable', 'No controller runs.');
@@ -203,7 +203,7 @@ describe('the charts', () => {
     expect(status()).toBe('Updating live.');
   });
 
-  it('keep what they have of a job that was deleted, and ask no more', async () => {
+  it('keep the data of a deleted job, and send no more requests', async () => {
     answers.usage = usage([cpu([100], [50])]);
     await shown();
     failure = new ApiError(404, 'ResourceNotFound', 'No such job.');
@@ -213,7 +213,7 @@ describe('the charts', () => {
     expect(drawn().length).toBe(1);
   });
 
-  it('of a job that was deleted have no other run to go to', async () => {
+  it('of a deleted job have no other run to select', async () => {
     const second = { attempt: 2, attempts: 2 };
     answers = { usage: usage([cpu([200], [7])], second), metrics: metrics([], second) };
     await shown();
@@ -224,7 +224,7 @@ describe('the charts', () => {
     expect(drawn()[0].data).toEqual([[0], [7]]);
   });
 
-  it('ask on after a 404 that is not of the server half', async () => {
+  it('keep polling after a 404 that is not of the server half', async () => {
     answers.usage = usage([cpu([100], [50])]);
     await shown();
     failure = new ApiError(404, '', 'The server answered 404.');
@@ -235,7 +235,7 @@ describe('the charts', () => {
     expect(status()).toBe('Updating live.');
   });
 
-  it('go on with another run that is chosen while they are paused', async () => {
+  it('continue with another run that is selected while they are paused', async () => {
     const both = { attempt: 2, attempts: 2 };
     answers = { usage: usage([cpu([200], [7])], both), metrics: metrics([], both) };
     await shown();
@@ -277,7 +277,7 @@ describe('a part of the time', () => {
     await waitForRender();
   }
 
-  it('is shown by a drag, told in the sentence, and left by a double click', async () => {
+  it('is selected by a drag, described in the sentence, and left by a double click', async () => {
     await dragged(40, 30);
     expect(range()).toEqual([40, 70]);
     expect(summary()).toBe('From 00:40 to 01:10: CPU average 60 %, peak 60 %.');
@@ -289,7 +289,7 @@ describe('a part of the time', () => {
     expect(button(view.node, 'Reset zoom').disabled).toBe(true);
   });
 
-  it('is shown and left with keys, and not by keys for something else', async () => {
+  it('is selected and left with keys, and not by keys for something else', async () => {
     const press = async (key: string, more: KeyboardEventInit = {}): Promise<void> => {
       area().dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, ...more }));
       await waitForRender();
@@ -304,7 +304,7 @@ describe('a part of the time', () => {
     expect(range()).toEqual([0, 100]);
   });
 
-  it('stays while the job goes on, and not when it begins again', async () => {
+  it('stays while the job runs, and not when it restarts', async () => {
     await dragged(40, 30);
     answers.usage = usage([cpu([201], [1])]);
     await later(1_000);
@@ -316,8 +316,8 @@ describe('a part of the time', () => {
   });
 });
 
-describe('what stands around the drawings', () => {
-  it('takes a line away and brings it back, with its value at the pointer', async () => {
+describe('the controls around the drawings', () => {
+  it('hides a line and shows it again, with its value at the pointer', async () => {
     const loss = series('loss', [100, 110], [0.9, 0.2]);
     answers.metrics = metrics([loss, series('val_loss', [100, 110], [1, 0.5])]);
     await shown();
@@ -340,7 +340,7 @@ describe('what stands around the drawings', () => {
     expect(drawn()[0].data.length).toBe(3);
   });
 
-  it('is a table for those who wish, with what is no number told', async () => {
+  it('has the data as a table on request, and names values that are not numbers', async () => {
     answers.metrics = metrics([series('loss', [100, 110], [0.9, null])]);
     answers.usage = usage([cpu([100, 105], [50, 60])]);
     await shown();
@@ -358,7 +358,7 @@ describe('what stands around the drawings', () => {
     ]);
   });
 
-  it('names each picture in words and has one host when that is asked for', async () => {
+  it('names each picture in words and shows one host on request', async () => {
     answers.usage = usage([cpu([100], [50]), { ...cpu([100], [150]), host: 'algo-2' }]);
     await shown();
     const names = (): (string | null)[] =>
@@ -385,7 +385,7 @@ describe('what stands around the drawings', () => {
 });
 
 describe('the axis of values', () => {
-  it('begins at nothing for what is used, and has room around what never moves', async () => {
+  it('begins at zero for resource use, and has room around a constant line', async () => {
     answers.usage = usage([cpu([100], [50])]);
     answers.metrics = metrics([series('loss', [100], [2])]);
     await shown();

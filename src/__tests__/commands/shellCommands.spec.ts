@@ -14,13 +14,13 @@ import { completed, job, pool } from '../fixtures/examples';
 import { FakeModel, waitForRender } from '../fixtures/fakeModel';
 
 const trans = nullTranslator.load('jupyter_smx');
-/** Of Node, whose types the sources do not have. */
+/** Part of Node, whose types the sources do not have. */
 const { execFileSync } = jest.requireActual<{
   execFileSync: (file: string, words: string[], how: { encoding: 'utf8' }) => string;
 }>('child_process');
 const NEW_TERMINAL = 'terminal:create-new';
 
-/** A terminal of the server, as one connection to it: what is said before that stands is said when it does. */
+/** A terminal of the server, as one connection to it: messages that are sent before it opens follow when it does. */
 class FakeSession {
   readonly name = '7';
   readonly connectionStatusChanged = new Signal<this, Terminal.ConnectionStatus>(this);
@@ -44,7 +44,7 @@ class FakeSession {
 
   dispose(): void {
     this.isDisposed = true;
-    // As Lab's own does.
+    // As JupyterLab's own does.
     this.become('disconnected');
   }
 
@@ -74,7 +74,7 @@ describe('the words of a command', () => {
     expect(read).toBe(odd.map(word => `${word}|`).join(''));
   });
 
-  it('have no key in them that a terminal takes for itself, and plain ones look as they are', () => {
+  it('have no character that a terminal takes for a key, and plain words stay as they are', () => {
     // eslint-disable-next-line no-control-regex
     expect(quoteCommand(odd)).not.toMatch(/[\x00-\x1f\x7f]/);
     expect(quoteCommand(['docker', '--host=unix:///run/d.sock', 'exec', '-it'])).toBe(
@@ -140,7 +140,7 @@ describe('a shell', () => {
     expect(said()).toEqual([]);
   });
 
-  it('says what to type where there never was a connection, and leaves the terminal', async () => {
+  it('says what to type if the connection never opened, and keeps the terminal', async () => {
     await commands.execute(CommandIDs.openShell, { id: 'old', name: 'n'.repeat(63) });
     session.become('disconnected');
     await waitForRender();
@@ -159,7 +159,7 @@ describe('a shell', () => {
     expect(lines()).toEqual([["enter 'a b'\r"]]);
   });
 
-  it('opens where there is only one job or pool whose hosts are there, without a question', async () => {
+  it('opens without a question if only one job or pool has hosts', async () => {
     const jobs = [
       job(0, { secondary_status: 'Starting' }),
       job(1),
@@ -175,7 +175,7 @@ describe('a shell', () => {
     ]);
   });
 
-  it('opens on the host that is named, of several on the one that is chosen', async () => {
+  it('opens on the named host, or on the one that the user chooses of several', async () => {
     answer = { command: ['enter'], hosts: ['algo-1', 'algo-2'] };
     await commands.execute(CommandIDs.openShell, { id: 'job-0', host: 'algo-2' });
     expect(lines()).toEqual([['enter algo-2\r']]);
@@ -189,7 +189,7 @@ describe('a shell', () => {
     expect(lines()).toEqual([['enter algo-2\r'], ['enter algo-2\r']]);
   });
 
-  it('does not open where nobody chose a host', async () => {
+  it('does not open if the user chooses no host', async () => {
     answer = { command: ['enter'], hosts: ['algo-1', 'algo-2'] };
     const choice = commands.execute(CommandIDs.openShell, { id: 'job-0' });
     await waitForRender();
@@ -198,7 +198,7 @@ describe('a shell', () => {
     expect([shown, session.typed]).toEqual([[], []]);
   });
 
-  it('says what to do where the server has no terminals', async () => {
+  it('says what to do if the server has no terminals', async () => {
     isAvailable = false;
     model.state = applyListing(EMPTY_STATE, [job(0)], [pool(1)], 1).state;
     await commands.execute(CommandIDs.openShell, { id: 'job-0' });
@@ -210,7 +210,7 @@ describe('a shell', () => {
     expect([asked, shown]).toEqual([[], []]);
   });
 
-  it('says that in a message that is shown, and short enough for the longest name', async () => {
+  it('says that in a visible message, short enough for the longest name', async () => {
     isAvailable = false;
     await commands.execute(CommandIDs.openShell, { id: 'old', name: 'n'.repeat(63) });
     const [{ message, options }] = Notification.manager.notifications;
@@ -218,7 +218,7 @@ describe('a shell', () => {
     expect(options.autoClose).toBe(false);
   });
 
-  it('says why where the controller has none for it, and leaves no terminal behind', async () => {
+  it('says why the controller has no shell for it, and leaves no terminal behind', async () => {
     asked.push = () => {
       throw new ApiError(404, 'ResourceNotFound', 'train-digits-0 has no hosts.');
     };
@@ -227,7 +227,7 @@ describe('a shell', () => {
     expect(shown).toEqual([]);
   });
 
-  it('ends its terminal where that cannot be shown', async () => {
+  it('ends its terminal if that cannot be shown', async () => {
     shown.push = () => {
       throw new Error('No room.');
     };

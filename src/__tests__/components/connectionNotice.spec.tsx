@@ -41,11 +41,11 @@ describe('the notice', () => {
 
   beforeEach(() => pressed.splice(0));
 
-  it('says nothing while all is well', async () => {
+  it('is empty without a problem', async () => {
     expect((await shown({ ...EMPTY_STATE, connectionStatus: 'ready' })).textContent).toBe('');
   });
 
-  it('leads whoever is logged out to the login page under the base URL, in another tab', async () => {
+  it('links a user who is logged out to the login page under the base URL, in another tab', async () => {
     const node = await shown(applyFailure(EMPTY_STATE, trouble('loggedOut')));
     const link = node.querySelector('a');
     expect(link?.getAttribute('href')).toBe('http://here/user/x/login');
@@ -53,7 +53,7 @@ describe('the notice', () => {
     expect(link?.closest('[role=alert]')).not.toBeNull();
   });
 
-  it('tries again to read where reading failed, and to start where starting failed', async () => {
+  it('tries to read again after a failed read, and to start again after a failed start', async () => {
     button(await shown(applyFailure(EMPTY_STATE, trouble('lost'))), 'Try again').click();
     const node = await shown(applyControllerStopped(EMPTY_STATE, trouble('refused')).state);
     expect(node.querySelector('[role=alert]')?.textContent).toContain('Why. And what helps.');
@@ -61,7 +61,7 @@ describe('the notice', () => {
     expect(pressed).toEqual(['refresh', 'wake']);
   });
 
-  it('names both versions beside everything else, and alarms nobody', async () => {
+  it('names both versions beside everything else, without an alert', async () => {
     const node = await shown({ ...EMPTY_STATE, connectionStatus: 'ready', serverVersion: '9.9.9' });
     expect(node.querySelector('[role=status]')?.textContent).toContain('version 9.9.9');
     expect(node.querySelector('pre')?.textContent).toBe('pip install jupyter-smx==9.9.9');

@@ -23,18 +23,18 @@ const usage: Usage = {
 const usageWords = (of: JobSummary): string[] => formatUsage(of, trans).map(({ words }) => words);
 
 describe('what a job uses', () => {
-  it('is told with its units, and what nobody measured is not told', () => {
+  it('is shown with its units, and without what was not measured', () => {
     expect(usageWords(job(1, { usage }))).toEqual(['CPU 186 %', 'memory 1.1 GiB']);
     expect(usageWords(job(1, { usage: { ...usage, gpu_percent: 0 } }))[2]).toBe('GPU 0 %');
     expect(usageWords(job(1))).toEqual([]);
   });
 
-  it('is the most that it used when it is over', () => {
+  it('is the maximum when the job is over', () => {
     const done = completed(1, { usage, peak: { ...usage, cpu_percent: 200, memory_bytes: null } });
     expect(usageWords(done)).toEqual(['peak CPU 200 %']);
   });
 
-  it('stands in a group with a name, as text that is read aloud beside bars that are not', async () => {
+  it('is a named group, whose text is read aloud while the bars beside it are not', async () => {
     const trend = { cpu: [50, 186.4], gpu: [] };
     const widget = ReactWidget.create(
       <JobMetrics job={job(1, { usage, metrics: { loss: 0.5 } })} trend={trend} trans={trans} />
@@ -45,7 +45,7 @@ describe('what a job uses', () => {
     expect(group?.getAttribute('role')).toBe('group');
     expect(group?.getAttribute('aria-label')).toBe('Metrics of train-digits-1');
     expect(group?.textContent).toBe('CPU 186 % · memory 1.1 GiB · loss 0.5');
-    // A line may end between two of them, and not between a number and its unit.
+    // A line may break between two figures, but not between a number and its unit.
     const whole = [...(group?.querySelectorAll('.jp-smx-word') ?? [])].map(one => one.textContent);
     expect(whole).toEqual(['CPU 186 %', 'memory 1.1 GiB', 'loss 0.5']);
     const [bars, ...others] = [...(group?.querySelectorAll('svg') ?? [])];
@@ -59,7 +59,7 @@ describe('what a job uses', () => {
     expect(JobMetrics({ job: job(1), trans })).toBeNull();
   });
 
-  it('is read from a notebook that may hold anything', () => {
+  it('is read from a notebook that may have any value', () => {
     expect(parseUsage(undefined)).toBeNull();
     expect(parseUsage({ cpu_percent: '<b>', memory_bytes: 3 })).toEqual({
       cpu_percent: null,

@@ -30,7 +30,7 @@ async function drawn(element: JSX.Element): Promise<HTMLElement> {
 }
 
 describe('the cost of a job', () => {
-  it('is the price of all hosts over the time that counts', async () => {
+  it('is the price of all hosts over the billed time', async () => {
     const node = await drawn(<Cost job={record()} now={5000} trans={trans} />);
     expect(node.textContent).toContain('$0.23 per hour');
     expect(node.textContent).toContain('1 min 40 s');
@@ -82,7 +82,7 @@ describe('the cost of a job', () => {
     expect(node.textContent?.includes('Saved by managed spot100.0 %')).toBe(sum === '$0.00');
   });
 
-  it('knows of nothing saved where nothing was lost, however the sums are rounded', async () => {
+  it('shows no savings if nothing was lost, however the sums are rounded', async () => {
     const attempts = [0.1, 0.4].map(ran_seconds => ({ ...ATTEMPT, ran_seconds }));
     const running = {
       summary: job(0),
@@ -97,7 +97,7 @@ describe('the cost of a job', () => {
     expect(node.textContent).not.toContain('Saved by managed spot');
   });
 
-  it('says of a spot job that is over what it ran, and what spot saved', async () => {
+  it('says of a finished spot job how long it ran, and what spot saved', async () => {
     const bill = { ...record().bill, training_seconds: 500 };
     const spec = { ...SPEC, spot: true };
     const node = await drawn(<Cost job={record({ bill, spec })} now={0} trans={trans} />);
@@ -131,7 +131,7 @@ describe('the cost of a job', () => {
     expect(one.querySelector('table')).toBeNull();
   });
 
-  it('says what a step costs, with its unit, where the job counts steps', async () => {
+  it('says what a step costs, with its unit, if the job counts steps', async () => {
     expect((await drawn(<Cost job={record()} now={0} trans={trans} />)).textContent).not.toContain(
       'step'
     );
@@ -143,7 +143,7 @@ describe('the cost of a job', () => {
     expect(other.textContent).toContain('Cost per stepunknown, 86 ms per step');
   });
 
-  it('comes with what the rules found and predict, or why nobody knows', async () => {
+  it('comes with the findings and predictions of the rules, or why there are none', async () => {
     const found = { rule: 'CPUBottleneck', host: 'algo-1', sentence: 'It waits.', numbers: {} };
     const advice = [{ ...found, prediction: 'Feed it.' }];
     const node = await drawn(<Cost job={record()} now={0} trans={trans} advice={advice} />);
@@ -156,7 +156,7 @@ describe('the cost of a job', () => {
     expect(away.textContent).toContain('Recommendations are not available: It is away.');
   });
 
-  it('is not known without a price, and never zero', async () => {
+  it('is unknown without a price, and never zero', async () => {
     const groups = record().bill.groups.map(group => ({ ...group, price_per_hour: null }));
     const known = { price_per_hour: null, billable_seconds: 9, cost: null, groups };
     const bill = { ...record().bill, ...known };

@@ -55,7 +55,7 @@ describe('the record of a job', () => {
     jest.useRealTimers();
   });
 
-  it('is read when it is seen for the first time and not before', async () => {
+  it('is read when the view is shown for the first time and not before', async () => {
     await settled();
     expect(read).not.toHaveBeenCalled();
     followed.setVisible(true);
@@ -65,7 +65,7 @@ describe('the record of a job', () => {
     expect(followed.failure).toBeNull();
   });
 
-  it('is read again when a step was made, and not for progress alone', async () => {
+  it('is read again after a step, and not for progress alone', async () => {
     followed.setVisible(true);
     await settled();
     const progress = { fraction: 0.5, text: '', remaining_seconds: null, at: 1 };
@@ -78,7 +78,7 @@ describe('the record of a job', () => {
     expect(read).toHaveBeenCalledTimes(2);
   });
 
-  it('asks nothing while nobody sees it, and once when somebody comes back', async () => {
+  it('sends no requests while the view is hidden, and one when it is shown again', async () => {
     followed.setVisible(true);
     await settled();
     followed.setVisible(false);
@@ -95,7 +95,7 @@ describe('the record of a job', () => {
     expect(read).toHaveBeenCalledTimes(2);
   });
 
-  it('has one question under way, and asks again for what changed meanwhile', async () => {
+  it('has one request at a time, and sends another for changes in the meantime', async () => {
     let answer: (found: unknown) => void = () => undefined;
     read.mockImplementation(() => new Promise(resolve => (answer = resolve)));
     followed.setVisible(true);
@@ -108,7 +108,7 @@ describe('the record of a job', () => {
     expect(read).toHaveBeenCalledTimes(2);
   });
 
-  it('keeps what was read of a job that was deleted, and does not ask for ever', async () => {
+  it('keeps the record of a deleted job, and stops its requests', async () => {
     followed.setVisible(true);
     await settled();
     read.mockRejectedValue(new ApiError(404, 'ResourceNotFound', 'There is no job.'));
@@ -122,7 +122,7 @@ describe('the record of a job', () => {
     expect(read).toHaveBeenCalledTimes(2);
   });
 
-  it('tries again by itself after a failure, later each time, while it is seen', async () => {
+  it('retries after a failure, later each time, while the view is visible', async () => {
     read.mockRejectedValueOnce(new ApiError(502, '', 'Bad Gateway'));
     read.mockRejectedValueOnce(new ApiError(0, 'NetworkError', ''));
     followed.setVisible(true);
@@ -140,7 +140,7 @@ describe('the record of a job', () => {
     expect(read).toHaveBeenCalledTimes(3);
   });
 
-  it('goes on when the controller is there again', async () => {
+  it('continues when the controller is there again', async () => {
     model.state = { ...EMPTY_STATE, connectionStatus: 'asleep' };
     followed.setVisible(true);
     read.mockRejectedValueOnce(new ApiError(503, 'ServiceUnavailable', 'No controller.'));
@@ -148,7 +148,7 @@ describe('the record of a job', () => {
     await settled();
     model.become({ ...EMPTY_STATE, connectionStatus: 'asleep' });
     await settled();
-    // The lists are asked, too: nobody announces that a controller has left.
+    // The lists are requested, too: no event announces that a controller has exited.
     expect(model.refresh).toHaveBeenCalledTimes(1);
     const before = read.mock.calls.length;
     model.become(ready(completed(0)));
@@ -157,7 +157,7 @@ describe('the record of a job', () => {
     expect(followed.failure).toBeNull();
   });
 
-  it('is left alone when it was disposed', async () => {
+  it('sends nothing after it was disposed', async () => {
     followed.setVisible(true);
     followed.dispose();
     await settled();

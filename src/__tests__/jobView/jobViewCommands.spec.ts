@@ -19,7 +19,7 @@ import { record } from '../fixtures/jobRecords';
 const trans = nullTranslator.load('jupyter_smx');
 const COMPARED = { before: '', after: '', sentence: '', code: [], changes: [], unknown: [] };
 
-/** What the server answers to a path; a log says nothing, and is waited for. */
+/** Return the server's answer to a path; the request for a log waits without data. */
 function bodyOf(path: string): object | null {
   if (path.includes('/logs')) {
     return null;
@@ -93,22 +93,22 @@ describe('the commands of views', () => {
     expect(button(shown[0].node, 'Wrap').getAttribute('aria-pressed')).toBe('false');
   });
 
-  it('open a job that the page does not list, under what is known of its name', async () => {
+  it('open a job that the page does not list, under the name of the arguments', async () => {
     await commands.execute(CommandIDs.openJob, { id: 'older', name: 'digits-9' });
     expect(shown[0].title.label).toBe('digits-9');
     await waitForRender();
-    // The record has the name that counts.
+    // The name in the record replaces it.
     expect(shown[0].title.label).toBe('train-digits-0');
   });
 
-  it('open a new tab where the one before was closed', async () => {
+  it('open a new tab if the one before was closed', async () => {
     await commands.execute(CommandIDs.openJob, { id: 'job-0' });
     shown[0].dispose();
     await commands.execute(CommandIDs.openJob, { id: 'job-0' });
     expect(shown).toHaveLength(2);
   });
 
-  it('compare with the job that is named, or with the run before', async () => {
+  it('compare with the named job, or with the run before', async () => {
     await commands.execute(CommandIDs.compareJobs, { id: 'job-1', with: 'job-0' });
     await waitForRender();
     expect(asked).toContainEqual(expect.stringMatching(/^jobs\/job-1\/diff\?from=job-0/));
@@ -117,7 +117,7 @@ describe('the commands of views', () => {
     expect(asked).toContainEqual(expect.stringMatching(/^jobs\/job-2\/diff(\?\d+)?$/));
   });
 
-  it('ask for both jobs where none is named, and do nothing where nobody chose', async () => {
+  it('ask for both jobs if none is named, and do nothing if the user cancels', async () => {
     const choose = jest.spyOn(InputDialog, 'getItem');
     const chosen = (value: string | null) => ({ button: {} as never, isChecked: null, value });
     choose.mockResolvedValueOnce(chosen('train-digits-2'));

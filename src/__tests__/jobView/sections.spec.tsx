@@ -33,7 +33,7 @@ describe('the files of a job', () => {
     <Files job={record()} places={{}} trans={trans} address={name => `/get/${name}`} {...fields} />
   );
 
-  it('says what went in and what came out, with sizes', async () => {
+  it('lists inputs and outputs, with sizes', async () => {
     const node = await drawn(files());
     expect(rows(node, 'Inputs of train-digits-0')).toEqual([
       'train|/lab/data|File|2 files, 2.0 KiB|'
@@ -45,7 +45,7 @@ describe('the files of a job', () => {
     expect(rows(node, 'Outputs of train-digits-0')).toEqual(['model|/opt/ml/model|/lab/models|']);
   });
 
-  it('downloads each artefact, and opens those that the browser of files shows', async () => {
+  it('downloads each artefact, and opens those that the file browser shows', async () => {
     const onOpen = jest.fn();
     const places = { '/lab/models/model.tar.gz': there, '/lab/models': undefined };
     const node = await drawn(files({ places, onOpen }));
@@ -77,7 +77,7 @@ describe('the files of a job', () => {
 });
 
 describe('lines of a diff', () => {
-  it('are marked where one went or came, also one that looks like the head of a diff', async () => {
+  it('are marked if one was added or removed, even one that looks like the head of a diff', async () => {
     const lines = ['--- a', '+++ b', '@@ -1,2 +1,2 @@', '--- comment', '+++x', ' y'];
     const node = await drawn(<DiffLines lines={lines} label={trans.__('Changes')} />);
     const tags = [...node.querySelectorAll('.jp-smx-diff-line')].map(one => one.tagName);
@@ -86,7 +86,7 @@ describe('lines of a diff', () => {
 });
 
 describe('the events of a job', () => {
-  it('lists its steps with how long each took, and the way to its first line', async () => {
+  it('lists its steps with their durations, and the stages before its first line', async () => {
     const node = await drawn(<Events job={record()} now={2000} trans={trans} />);
     const steps = rows(node, 'Steps of train-digits-0').map(row => row.split('|'));
     expect(steps.map(([step, , took, words]) => [step, took, words])).toEqual([
@@ -100,7 +100,7 @@ describe('the events of a job', () => {
     ]);
   });
 
-  it('counts the step at which a running job is', async () => {
+  it('counts the current step of a running job', async () => {
     const training = { status: 'Training', start_time: 1000, end_time: null } as const;
     const running = record({ transitions: [{ ...training, status_message: '' }] });
     const node = await drawn(<Events job={running} now={1065} trans={trans} />);
@@ -127,7 +127,7 @@ describe('the events of a job', () => {
     expect(honest.textContent).not.toContain('The clock was set');
   });
 
-  it('counts a run that goes on from where the server does', async () => {
+  it('counts a run that continues from the moment that the server reports', async () => {
     const step = {
       status_message: '',
       status: 'Training',
@@ -139,7 +139,7 @@ describe('the events of a job', () => {
     expect(node.textContent).toContain('the hosts worked for 1 min 5 s.');
   });
 
-  it('has of earlier runs what was counted, and the clock where nobody did', async () => {
+  it('has the counted duration of earlier runs, and the wall clock if it was not counted', async () => {
     const lost = {
       number: 1,
       cluster: '',
@@ -158,7 +158,7 @@ describe('the events of a job', () => {
     expect(took).toEqual(['1 min 40 s', '50 s', '']);
   });
 
-  it('says why it was cold, with the field that differed', async () => {
+  it('says why the start was cold, with the field that differed', async () => {
     const differences = [{ pool: 'm5-1', field: 'image', wanted: 'a:2', found: 'a:1' }];
     const why = {
       start: 'cold',
@@ -177,7 +177,7 @@ describe('the events of a job', () => {
     expect(rows(node, 'Pools that could not be reused')).toEqual(['m5-1|image|a:2|a:1']);
   });
 
-  it('shows what was raised as text, and the runs before', async () => {
+  it('shows the raised exception as text, and the earlier runs', async () => {
     const traceback = 'Traceback:\n<img src=x onerror=alert(1)>';
     const exception = { type: 'KeyError', message: '1', traceback, line: 3 };
     const host = {
@@ -236,7 +236,7 @@ describe('the environment of a job', () => {
     expect(node.textContent).toContain('ml.m5.large × 2');
   });
 
-  it('names the image, and what that name meant', async () => {
+  it('names the image, and its id', async () => {
     const spec = { ...SPEC, image: 'train:1' };
     const image = { name: 'train:1', id: 'sha256:11', digest: 'train@sha256:22' };
     const jobs = [record({ spec }), record({ spec, image }), record()];
@@ -252,7 +252,7 @@ describe('the environment of a job', () => {
     expect(node.textContent).toContain('Image digesttrain@sha256:22');
   });
 
-  it('says when it will be known, and how hosts were kept apart', async () => {
+  it('says when it will be known, and how hosts were isolated', async () => {
     const unknown = { provenance: null, ended_at: null };
     const open = await drawn(<Environment job={record(unknown)} trans={trans} />);
     expect(open.textContent).toContain('are recorded when the job ends');
@@ -310,7 +310,7 @@ describe('the code of a job', () => {
   const ran = { code: 'x = 1', first: 3 };
   const common = { name: 'digits-1', ran, isFile: false, trans, languages: null };
 
-  it('shows the changes since, and on a wish the code as it ran', async () => {
+  it('shows the changes since, and on request the code as it ran', async () => {
     const reveal = jest.fn();
     const origin = { text: 'x = 2', path: 'a.ipynb', reveal };
     const since = { origin, lines: ['@@ -3,1 +3,1 @@', '-x = 1', '+x = 2'] };
@@ -386,7 +386,7 @@ describe('comparing a job', () => {
     expect(select?.labels?.[0].textContent).toBe('Compare with');
   });
 
-  it('says what the server says when there is nothing to compare with', async () => {
+  it('shows the message of the server if there is nothing to compare with', async () => {
     const props = { name: 'a', others: [], other: '', trans, onChoose: jest.fn() };
     const node = await drawn(<Compare {...props} found="a has no run before a-1." />);
     expect(node.querySelector('[role=status]')?.textContent).toBe('a has no run before a-1.');

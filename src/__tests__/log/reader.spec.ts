@@ -5,7 +5,7 @@ import { FakeLog } from '../fixtures/fakeLog';
 const PIECE = 262_144;
 const FAR = 4_000_000;
 
-/** Let promises be done; time stands still meanwhile. */
+/** Wait for pending promises without advancing the clock. */
 async function settled(): Promise<void> {
   for (let i = 0; i < 20; i++) {
     await Promise.resolve();
@@ -44,7 +44,7 @@ describe('the reader of a log', () => {
     await later(250);
   }
 
-  it('opens at the end and asks nothing more of a job that has ended', async () => {
+  it('opens at the end and sends no more requests for a job that has ended', async () => {
     await started('one\ntwo\n', true);
     expect(log.asked).toEqual([{ host: '', attempt: 0, last: 131_072, limit: 131_072, wait: 0 }]);
     expect(rowsOf(reader)).toEqual(['one', 'two']);
@@ -53,7 +53,7 @@ describe('the reader of a log', () => {
     expect(log.asked.length).toBe(1);
   });
 
-  it('goes on from where it was until the end', async () => {
+  it('continues from its last byte until the end', async () => {
     await started('one\n');
     expect(log.asked[1]).toMatchObject({ offset: 4, wait: 20 });
     log.grow('two\n');
@@ -65,7 +65,7 @@ describe('the reader of a log', () => {
     expect(reader.isEnded).toBe(true);
   });
 
-  it('asks at most four times a second while there is a flood', async () => {
+  it('sends at most four requests a second during a flood of output', async () => {
     await started('one\n');
     const before = log.asked.length;
     for (let i = 0; i < 100; i++) {
@@ -77,7 +77,7 @@ describe('the reader of a log', () => {
     expect(reader.window.rows.length).toBe(101);
   });
 
-  it('goes to the end where it is far behind, and loses nothing of it', async () => {
+  it('skips to the end if it is far behind, and can still read the skipped bytes', async () => {
     await started('one\n');
     log.grow(
       'x'
@@ -109,7 +109,7 @@ describe('the reader of a log', () => {
     expect(log.asked.every(query => query.limit <= PIECE)).toBe(true);
   });
 
-  it('goes over what a limit left out in both directions, without a zero of it', async () => {
+  it('skips what a limit left out in both directions, without padding', async () => {
     const [head, zeros] = ['head\n[... left out ...]\n', '\0'.repeat(3_000_000)];
     await started();
     log = new FakeLog(`${head}${zeros}${`tail${'.'.repeat(95)}\n`.repeat(2_000)}`, true);
@@ -138,7 +138,7 @@ describe('the reader of a log', () => {
     expect(reader.window.rows[2].start).toBe(log.gap.end);
   });
 
-  it('asks once for what is before the first byte of a log whose begin was left out', async () => {
+  it('requests once what is before the first byte of a log whose beginning was left out', async () => {
     await started();
     log = new FakeLog(`${'\0'.repeat(5_000)}one\ntwo\n`, true);
     log.gap = { start: 0, end: 5_000 };
@@ -152,7 +152,7 @@ describe('the reader of a log', () => {
     expect(log.asked.length).toBeLessThan(5);
   });
 
-  it('follows over what a limit left out', async () => {
+  it('follows across what a limit left out', async () => {
     await started('one\n');
     log.gap = { start: 4, end: 1_004 };
     log.grow(`${'\0'.repeat(1_000)}two\n`);
@@ -161,7 +161,7 @@ describe('the reader of a log', () => {
     expect(reader.window.end).toBe(1_008);
   });
 
-  it('shows what is around a place, and goes on from there in both directions', async () => {
+  it('shows the lines around a place, and continues from there in both directions', async () => {
     await started(`${'x'.repeat(99)}\n`.repeat(22_000), true);
     reader.toPlace(1_100_000);
     await later(250);
@@ -180,7 +180,7 @@ describe('the reader of a log', () => {
     expect([reader.window.end, log.asked.length]).toEqual([reader.total, asked + 1]);
   });
 
-  it('stays at a place that is here where one left another one that was on its way', async () => {
+  it('stays at a loaded place that replaces one that was being loaded', async () => {
     await started(`${'x'.repeat(99)}\n`.repeat(22_000), true);
     const { start } = reader.window;
     reader.toPlace(1_000);
@@ -189,7 +189,7 @@ describe('the reader of a log', () => {
     expect([reader.window.start, reader.target]).toEqual([start, { place: start + 500 }]);
   });
 
-  it('shows the row of a place in a bar whose line is longer than what is read around it', async () => {
+  it('shows the row of a place in a bar whose line is longer than one answer', async () => {
     const bar = '\r 12%|###   | 12/100'.repeat(15_000);
     const rest = 'next\n'.repeat(100_000);
     await started(`first\n${bar}\n${rest}`, true);
@@ -203,7 +203,7 @@ describe('the reader of a log', () => {
     );
   });
 
-  it('only wants to know of more while one does not follow', async () => {
+  it('only requests whether there is more while it does not follow', async () => {
     await started('one\n');
     reader.follow(false);
     await settled();
@@ -217,7 +217,7 @@ describe('the reader of a log', () => {
     expect(rowsOf(reader)).toEqual(['one', 'two', 'three']);
   });
 
-  it('asks nothing while nobody sees it, and goes on afterwards', async () => {
+  it('sends no requests while the view is hidden, and continues afterwards', async () => {
     await started('one\n');
     reader.pause();
     await settled();
@@ -236,7 +236,7 @@ describe('the reader of a log', () => {
     expect(rowsOf(reader)).toEqual(['one', 'two']);
   });
 
-  it('shows the run that began again, and the one before when asked to', async () => {
+  it('shows the run that restarted, and the one before on request', async () => {
     await started('a host that is lost\n');
     log.again('again\n');
     await settled();
@@ -250,7 +250,7 @@ describe('the reader of a log', () => {
     expect(asked[0]).toMatchObject({ last: 131_072 });
   });
 
-  it('knows what there is to choose also while nothing of it is read yet', async () => {
+  it('has the hosts and runs to choose from before any bytes', async () => {
     log.hosts = ['algo-1', 'algo-2'];
     expect(reader.runs).toBeNull();
     reader.start();
@@ -260,7 +260,7 @@ describe('the reader of a log', () => {
     expect(reader.runs).toEqual({ hosts: ['algo-1', 'algo-2'], attempts: 1 });
   });
 
-  it('begins anew where the file became shorter', async () => {
+  it('reads the file again if it became shorter', async () => {
     await started('one\ntwo\n');
     log.bytes = log.bytes.slice(0, 4);
     reader.follow(false);
@@ -272,7 +272,7 @@ describe('the reader of a log', () => {
   });
 
   describe('where the server does not answer', () => {
-    it('asks again by itself, more and more seldom, and forgets it when it passed', async () => {
+    it('retries, less and less often, and drops the error when that succeeds', async () => {
       log.errors = Array.from({ length: 3 }, () => new ApiError(0, 'NetworkError', 'no route'));
       log.grow('one\n');
       reader.start();
@@ -290,7 +290,7 @@ describe('the reader of a log', () => {
       expect(rowsOf(reader)).toEqual(['one']);
     });
 
-    it('asks at once when one looks again, and not while one does not', async () => {
+    it('retries at once when the view is shown again, and not while it is hidden', async () => {
       log.errors = [new ApiError(502, '', 'Bad Gateway'), new ApiError(503, 'x', 'asleep')];
       reader.start();
       await settled();
@@ -366,7 +366,7 @@ describe('the reader of a log', () => {
       expect(reader.problem?.message).toBe('no route');
     });
 
-    it('keeps what was read of a job that is deleted meanwhile', async () => {
+    it('keeps what was read of a job that is deleted in the meantime', async () => {
       await started('one\n');
       log.errors = [new ApiError(404, 'ResourceNotFound', 'no job')];
       log.ring();

@@ -34,7 +34,7 @@ describe('the search in a log', () => {
   beforeEach(() => made(`${'a'.repeat(2_999)}\nb${'a'.repeat(2_999)}\nb${'a'.repeat(998)}\nb`));
   afterEach(() => search.dispose());
 
-  it('looks through all of it, part by part from its end', async () => {
+  it('searches all of it, part by part from its end', async () => {
     await found('b');
     expect(log.searched.map(query => query.before)).toEqual([
       undefined, 6_002, 5_002, 4_002, 3_002, 2_002, 1_002, 2
@@ -43,7 +43,7 @@ describe('the search in a log', () => {
     expect(words()).toBe('3 of 3');
   });
 
-  it('goes from line to line, round and round', async () => {
+  it('steps from match to match, and wraps around', async () => {
     await found('b');
     const places = [];
     for (let i = 0; i < 4; i++) {
@@ -56,14 +56,14 @@ describe('the search in a log', () => {
     expect(search.place).toBe(7_001);
   });
 
-  it('begins with the last line before the place that is seen', async () => {
+  it('begins with the last match before the visible place', async () => {
     await found('b', 5_000);
     expect([search.place, words()]).toEqual([3_000, '1 of 3']);
     await found('b', 10);
     expect(search.place).toBe(3_000);
   });
 
-  it('says how far it is, and that nothing was found', async () => {
+  it('reports its progress, and that nothing was found', async () => {
     search.find({ text: 'b', matchCase: false }, WHICH, FAR);
     await Promise.resolve();
     await Promise.resolve();
@@ -76,7 +76,7 @@ describe('the search in a log', () => {
     expect(search.words).toBeNull();
   });
 
-  it('looks through what is new, and stays at its line', async () => {
+  it('searches new lines, and stays at its match', async () => {
     await found('b');
     log.grow('\naab');
     search.resume(log.bytes.length);
@@ -88,7 +88,7 @@ describe('the search in a log', () => {
     expect(log.searched.length).toBe(asked);
   });
 
-  it('counts a bar that is drawn anew once, and stays at it', async () => {
+  it('counts a bar that is drawn again once, and stays at it', async () => {
     made('loss 3\nloss 2\n 10% loss 1');
     await found('loss');
     expect([search.place, words()]).toEqual([19, '3 of 3']);
@@ -105,7 +105,7 @@ describe('the search in a log', () => {
     expect([search.place, words()]).toEqual([7, '2 of 4']);
   });
 
-  it('forgets a line that was drawn over and has the words no more', async () => {
+  it('drops a line that was drawn over and has the words no more', async () => {
     made('loss 2\n 10% loss 1');
     await found('loss');
     log.grow('\r 11%');
@@ -120,7 +120,7 @@ describe('the search in a log', () => {
     expect([search.place, words()]).toEqual([null, 'No matches']);
   });
 
-  it('looks through what comes while it looks, however much that is', async () => {
+  it('searches what is appended while it runs, however much that is', async () => {
     search.find({ text: 'b', matchCase: false }, WHICH, FAR);
     await Promise.resolve();
     const more = `\n${'b\n'.repeat(10)}${'a'.repeat(100_000)}`;
@@ -136,7 +136,7 @@ describe('the search in a log', () => {
     expect(log.searched.length).toBe(asked);
   });
 
-  it('stops while nobody looks, and goes on from there', async () => {
+  it('stops while the view is hidden, and continues from there', async () => {
     search.find({ text: 'b', matchCase: false }, WHICH, FAR);
     await Promise.resolve();
     search.pause();
@@ -148,13 +148,13 @@ describe('the search in a log', () => {
     expect([search.count, search.isDone]).toEqual([3, true]);
   });
 
-  it('forgets an answer to other words', async () => {
+  it('ignores an answer to other words', async () => {
     search.find({ text: 'a', matchCase: false }, WHICH, FAR);
     await found('b');
     expect(search.count).toBe(3);
   });
 
-  it('says why it stopped, and can go on', async () => {
+  it('says why it stopped, and can continue', async () => {
     const find = log.find.bind(log);
     log.find = () => Promise.reject(new ApiError(502, '', 'Bad Gateway'));
     await found('b');

@@ -34,7 +34,7 @@ describe('the model in trouble', () => {
     ]);
   });
 
-  it('tries again later each time, and soon after the server came back', async () => {
+  it('retries later each time, and soon after the server came back', async () => {
     await model.refresh();
     server.failure = new ApiError(502, '', 'Bad Gateway');
     await model.refresh();
@@ -53,7 +53,7 @@ describe('the model in trouble', () => {
     expect(model.state.connectionStatus).toBe('ready');
   });
 
-  it('asks seldom while nobody is logged in, whatever the event bus says', async () => {
+  it('sends few requests while the user is logged out, whatever the event bus says', async () => {
     await model.refresh();
     server.failure = new ApiError(403, 'UnrecognizedClientException', 'Nobody is logged in.');
     await model.refresh();
@@ -70,7 +70,7 @@ describe('the model in trouble', () => {
     expect(server.asked.length).toBeLessThan(7);
   });
 
-  it('looks now and then whether the server is there, for nobody says that the bus is lost', async () => {
+  it('polls now and then, because no signal reports that the bus is lost', async () => {
     const ended: string[] = [];
     model.ended.connect((_, jobs) => ended.push(...jobs.map(one => one.id)));
     server.jobList = [job(1)];
@@ -127,7 +127,7 @@ describe('the model in trouble', () => {
     expect(server.asked).toEqual([]);
   });
 
-  it('finds a controller that came while the bus was lost, which nobody said', async () => {
+  it('finds a controller that started without an event while the bus was lost', async () => {
     server.running = false;
     await model.refresh();
     server.running = true;
@@ -203,7 +203,7 @@ describe('the model in trouble', () => {
     }
   );
 
-  it('tells that a job ended while the server was away', async () => {
+  it('reports that a job ended while the server was away', async () => {
     const ended: string[] = [];
     model.ended.connect((_, jobs) => ended.push(...jobs.map(one => one.id)));
     server.jobList = [job(1)];
@@ -216,7 +216,7 @@ describe('the model in trouble', () => {
     expect(ended).toEqual(['job-1']);
   });
 
-  it('knows when the server answered last, by its clock, and which version it has', async () => {
+  it('has the time of the last answer, by the clock of the server, and its version', async () => {
     server.version = '9.9.9';
     await model.refresh();
     server.failure = new ApiError(0, '', 'gone');

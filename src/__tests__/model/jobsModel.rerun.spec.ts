@@ -19,13 +19,13 @@ describe('the model', () => {
   const task = (index: number): ReturnType<typeof job> =>
     job(100 + index, { array: arrayTask(index, 4) });
 
-  /** A task changes and everybody hears of it. */
+  /** Change a task and send the event. */
   async function change(index: number): Promise<void> {
     hear(server.happen({ job: task(index) }));
     await settled();
   }
 
-  it('runs a job again under a new id, and says how the new one is called', async () => {
+  it('runs a job again under a new id, and returns the name of the new one', async () => {
     server.jobList = [completed(1)];
     await model.refresh();
     server.asked = [];
@@ -33,7 +33,7 @@ describe('the model', () => {
     expect(server.asked).toEqual(['rerun job-1 new', 'changes since 0']);
   });
 
-  it('asks once more under the same id when the answer was lost, and never after a refusal', async () => {
+  it('repeats the request under the same id when the answer was lost, and never after a refusal', async () => {
     await model.refresh();
     const asked = jest.spyOn(server, 'rerunJob');
     asked.mockRejectedValueOnce(new ApiError(0, 'NetworkError', 'gone'));
@@ -76,7 +76,7 @@ describe('the model', () => {
     expect(counted()).toBe(1);
   });
 
-  it('counts nothing while nobody looks, and what changed meanwhile when somebody does', async () => {
+  it('counts nothing while the page is hidden, and the changes of that time when it is shown', async () => {
     await model.refresh();
     page.visibilityState = 'hidden';
     await change(0);
@@ -107,7 +107,7 @@ describe('the model', () => {
     expect(server.asked).toContain('stop array a1');
   });
 
-  it('takes the hosts of a spot job away', async () => {
+  it('interrupts the hosts of a spot job', async () => {
     await model.refresh();
     await model.interrupt({ id: 'job-1' });
     expect(server.asked).toContain('interrupt job-1');

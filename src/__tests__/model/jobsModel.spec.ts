@@ -17,7 +17,7 @@ describe('the model', () => {
     jest.useRealTimers();
   });
 
-  it('lists once and takes over the clock of the server', async () => {
+  it('lists once and adopts the clock of the server', async () => {
     server.jobList = [job(1)];
     server.poolList = [pool(1)];
     await model.refresh();
@@ -30,7 +30,7 @@ describe('the model', () => {
     expect(model.now()).toBe(1010);
   });
 
-  it('has the clock of the server right after a listing that took long, too', async () => {
+  it('has the clock of the server right after a slow listing, too', async () => {
     let at = 1000;
     const slow = openModel(() => at);
     const listing = slow.model.refresh();
@@ -61,7 +61,7 @@ describe('the model', () => {
     expect(server.asked).toEqual([]);
   });
 
-  it('reads on from where the list ends now, when that moved while a page was on its way', async () => {
+  it('reads on from the new end of the list, if that moved during the request for a page', async () => {
     server.jobList = Array.from({ length: 1500 }, (_, i) => completed(1500 - i));
     await model.refresh();
     server.asked = [];
@@ -72,7 +72,7 @@ describe('the model', () => {
     server.jobList.unshift(completed(1501));
     hear(server.happen({ job: completed(1501) }));
     await settled();
-    // What is shown ends with another job now, so the list asks for what comes before that.
+    // The list ends with another job now, so the request is for what comes before that one.
     void model.loadMore();
     open();
     await settled();
@@ -80,7 +80,7 @@ describe('the model', () => {
     expect(model.state.jobs.size).toBe(FINISHED_LIMIT + 1000);
   });
 
-  it('lists as many finished jobs at first as it is told', async () => {
+  it('lists as many finished jobs at first as the option says', async () => {
     server.jobList = Array.from({ length: 50 }, (_, i) => completed(50 - i));
     await model.setFinishedLimit(20);
     expect(server.asked).toEqual([]);
@@ -97,7 +97,7 @@ describe('the model', () => {
     expect(runningJobs(model.state).map(one => one.id)).toEqual(['job-1', 'job-2']);
   });
 
-  it('forgets a job that it deleted, before anybody announces that', async () => {
+  it('removes a job that it deleted before the event of the deletion', async () => {
     server.jobList = [completed(2), completed(1)];
     await model.refresh();
     await model.remove(completed(1));
@@ -127,7 +127,7 @@ describe('the model', () => {
     expect(model.state.jobs.size).toBe(1);
   });
 
-  it('asks for what is new when an event announces it', async () => {
+  it('requests the changes when an event announces them', async () => {
     await model.refresh();
     server.asked = [];
     hear(server.happen({ job: job(1) }));
@@ -145,7 +145,7 @@ describe('the model', () => {
     expect([model.state.jobs.size, model.state.pools.size, model.state.seq]).toEqual([2, 1, 3]);
   });
 
-  it('does not ask again for what it knows, nor for events of others', async () => {
+  it('sends no request for changes that it has, nor for events of others', async () => {
     server.seq = 5;
     await model.refresh();
     server.asked = [];
@@ -158,7 +158,7 @@ describe('the model', () => {
     expect(server.asked).toEqual([]);
   });
 
-  it('believes no event: a forged number shows nothing that the server does not say', async () => {
+  it('trusts no event: a forged number shows nothing that the server does not have', async () => {
     await model.refresh();
     hear(1_000_000);
     await settled();
@@ -168,7 +168,7 @@ describe('the model', () => {
     expect(model.state.jobs.has('job-1')).toBe(true);
   });
 
-  it('has one request under way however many events come', async () => {
+  it('has one request at a time however many events come', async () => {
     await model.refresh();
     server.asked = [];
     let open = (): void => undefined;
@@ -184,7 +184,7 @@ describe('the model', () => {
     expect(model.state.seq).toBe(500);
   });
 
-  it('asks on when an answer has a part only of very many changes', async () => {
+  it('requests the rest if an answer has only a part of very many changes', async () => {
     await model.refresh();
     server.asked = [];
     server.page = 2;
@@ -210,7 +210,7 @@ describe('the model', () => {
     expect(server.asked).toEqual(['changes since 0', 'controller', 'jobs', 'pools']);
   });
 
-  it('lists after a reset even when other news comes before it got to that', async () => {
+  it('lists after a reset even if another event comes before the listing', async () => {
     await model.refresh();
     let open = (): void => undefined;
     server.gate = new Promise(resolve => (open = resolve));
@@ -224,7 +224,7 @@ describe('the model', () => {
     expect(server.asked).toEqual(['controller', 'jobs', 'pools']);
   });
 
-  it('looks again when the tab is shown, and not when it is hidden', async () => {
+  it('polls when the tab is shown, and not when it is hidden', async () => {
     await model.refresh();
     server.happen({ job: job(1) });
     page.visibilityState = 'hidden';
@@ -237,7 +237,7 @@ describe('the model', () => {
     expect(model.state.jobs.size).toBe(1);
   });
 
-  it('tells once that a job ended, also when it ended while nobody looked', async () => {
+  it('reports the end of a job once, even if it ended while the tab was hidden', async () => {
     const ended: string[] = [];
     model.ended.connect((_, jobs) => ended.push(...jobs.map(one => one.id)));
     server.jobList = [job(1), completed(9)];
@@ -249,7 +249,7 @@ describe('the model', () => {
     expect(ended).toEqual(['job-1']);
   });
 
-  it('starts nothing while the controller sleeps, until somebody wakes it', async () => {
+  it('starts nothing while no controller runs, until the user starts one', async () => {
     server.running = false;
     await model.refresh();
     expect([model.state.connectionStatus, server.asked]).toEqual(['asleep', ['controller']]);
@@ -264,7 +264,7 @@ describe('the model', () => {
     expect(model.state.jobs.size).toBe(1);
   });
 
-  it('falls asleep with the controller, keeps what it knew and hears when another one comes', async () => {
+  it('keeps its lists when the controller exits, and follows the events of the next one', async () => {
     server.jobList = [completed(1)];
     await model.refresh();
     server.running = false;
@@ -282,7 +282,7 @@ describe('the model', () => {
     expect(model.state.connectionStatus).toBe('ready');
   });
 
-  it('keeps what it knew while the server is away', async () => {
+  it('keeps its lists while the server is away', async () => {
     server.jobList = [job(1)];
     await model.refresh();
     server.failure = new ApiError(0, 'NetworkError', 'gone');
@@ -302,13 +302,13 @@ describe('the model', () => {
     expect(server.asked.filter(what => what.startsWith('keep'))).toEqual([]);
   });
 
-  it('passes the refusal of an action on to whoever asked for it', async () => {
+  it('passes the refusal of an action on to its caller', async () => {
     await model.refresh();
     server.failure = new ApiError(409, 'ResourceInUse', 'A job took it.');
     await expect(model.release(pool(1))).rejects.toThrow('A job took it.');
   });
 
-  it('is silent after it was disposed', async () => {
+  it('does nothing after it was disposed', async () => {
     await model.refresh();
     server.asked = [];
     model.dispose();

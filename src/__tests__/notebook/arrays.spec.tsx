@@ -32,7 +32,7 @@ const done = { status: 'Completed', secondary_status: 'Completed', ended_at: 110
 const card = { id: 'a1', name: 'train-a1', at: 1, array: { title: heading }, states: 'cfpp' };
 
 describe('the states of an array', () => {
-  it('are those of the notebook, and what is known now of the tasks that had no verdict there', () => {
+  it('are those of the notebook, and the current ones of tasks without a verdict there', () => {
     const jobs = [task(1), task(2), task(3, { secondary_status: 'Pending' }), job(1)];
     const saved = { id: 'a1', title: '', states: 'cfpp' };
     expect(currentTaskStates(saved, jobs)).toBe('cfrp');
@@ -49,7 +49,7 @@ describe('the states of an array', () => {
 });
 
 describe('a list of jobs', () => {
-  it('holds the tasks of an array together, where the first of them stands', () => {
+  it('groups the tasks of an array at the place of the first of them', () => {
     const rows = groupByArray([job(1), task(2), job(3), task(0, done)]);
     expect(rows.map(row => row.id)).toEqual(['job-1', 'a1', 'job-3']);
     const row = rows[1];
@@ -98,7 +98,7 @@ describe('the card of an array', () => {
     widget.dispose();
   });
 
-  it('says that it may be old where nobody knows more of a task than the notebook', async () => {
+  it('says that it may be old if the notebook has the only state of a task', async () => {
     const old = 'as of the last save of the notebook';
     const model = new FakeModel();
     const widget = shown(card, model);
@@ -129,7 +129,7 @@ describe('the card of an array', () => {
     widget.dispose();
   });
 
-  it('is none where the notebook holds something else', () => {
+  it('is empty if the notebook has something else', () => {
     expect(parseCard({ ...card, states: 5 })?.array).toBeNull();
     expect(parseCard({ ...card, array: 'x' })?.array).toBeNull();
     expect(parseCard({ ...card, array: {} })?.array?.title).toBe('');

@@ -30,7 +30,7 @@ const knowing = (...jobs: ReturnType<typeof job>[]): typeof EMPTY_STATE =>
   applyListing(EMPTY_STATE, jobs, [], 1).state;
 
 describe('the mark of a cell', () => {
-  it('says whether its job runs warm or cold, and what became of it', () => {
+  it('says whether its job runs warm or cold, and how it ended', () => {
     const sign = (one: ReturnType<typeof job>): [string, string] | null => {
       const mark = createCellMark(cards(1), knowing(one), trans);
       return mark && [mark.sign, mark.words];
@@ -52,7 +52,7 @@ describe('the mark of a cell', () => {
     ]);
   });
 
-  it('is as the notebook says where nobody knows more', () => {
+  it('is as in the notebook if nothing newer is known', () => {
     const words = createCellMark(cards(1), EMPTY_STATE, trans)?.words;
     expect(words).toBe('Job train-digits-1: Training, as of the last save of the notebook');
     expect(createCellMark([read({ id: 'x', name: 'y' })], EMPTY_STATE, trans)).toBeNull();
@@ -77,7 +77,7 @@ describe('the mark of a cell', () => {
     expect(createCellMark(all, EMPTY_STATE, trans)?.words).toContain('; and 2 more');
   });
 
-  it('is as the notebook says of a job whose controller left meanwhile', () => {
+  it('is as in the notebook for a job whose controller has exited', () => {
     const gone = applyControllerStopped(knowing(job(0, { start: 'warm' }))).state;
     expect(createCellMark(cards(0), gone, trans)?.words).toContain('last save of the notebook');
   });
@@ -99,7 +99,7 @@ describe('the mark of a cell', () => {
 });
 
 describe('the marks of a notebook', () => {
-  /** A cell with outputs, and with an input area once it was in sight. */
+  /** A cell with outputs, and with an input area once it was visible. */
   class FakeCell {
     isDisposed = false;
     inputArea: { node: HTMLElement } | null = null;
@@ -173,7 +173,7 @@ describe('the marks of a notebook', () => {
     expect(cell.mark).toBeNull();
   });
 
-  it('stand in cells that held a card before, and in those that come into sight later', async () => {
+  it('are in cells that had a card before, and in those that become visible later', async () => {
     const cell = new FakeCell();
     cell.hold(card(1));
     notebook.add(cell);
@@ -184,7 +184,7 @@ describe('the marks of a notebook', () => {
     expect(cell.mark?.textContent).toBe('○');
   });
 
-  it('are all taken away with their plugin', async () => {
+  it('are all removed with their plugin', async () => {
     const cell = new FakeCell().show();
     cell.hold(card(1));
     notebook.add(cell);

@@ -38,7 +38,7 @@ async function settled(): Promise<void> {
 const titles = (): string[] => FakeDesktop.shown.map(one => one.title);
 
 describe('a hidden tab', () => {
-  it('says on the desktop that a job ended; a click shows the tab and opens the job', async () => {
+  it('reports on the desktop that a job ended; a click shows the tab and opens the job', async () => {
     const tab = await hiddenTab();
     tab.model.end(completed(1, { message: 'password=hunter2' }));
     await settled();
@@ -49,12 +49,12 @@ describe('a hidden tab', () => {
     await settled();
     expect(tab.executed).toEqual([[CommandIDs.openJob, 'job-1']]);
     expect(FakeDesktop.shown).toEqual([]);
-    // Who opened it needs no entry about it.
+    // A user who opened the job needs no entry about it.
     expect(Notification.manager.count).toBe(0);
     tab.close();
   });
 
-  it('says it of many in one, which opens the panel', async () => {
+  it('reports many in one, which opens the panel', async () => {
     const tab = await hiddenTab();
     for (let number = 1; number <= 9; number++) {
       tab.model.end(completed(number));
@@ -69,7 +69,7 @@ describe('a hidden tab', () => {
     tab.close();
   });
 
-  it('takes it away when somebody comes back', async () => {
+  it('closes it when the tab is shown again', async () => {
     const tab = await hiddenTab();
     tab.model.end(completed(1));
     await settled();
@@ -101,7 +101,7 @@ describe('a hidden tab', () => {
     FakeDesktop.shown[0].onclick?.();
     await settled();
     expect(tab.executed).toEqual([[CommandIDs.openPanel, undefined]]);
-    // The question itself stands on the page now.
+    // The question itself is on the page now.
     expect(Notification.manager.notifications.map(one => one.message)).toEqual([
       expect.stringContaining('Pool local × 1 expires in')
     ]);
@@ -115,7 +115,7 @@ describe('tabs of one browser', () => {
     return [await openTab(shared), await openTab(shared)];
   }
 
-  it('say it once, whichever hears of it first, and the next one does when the first is gone', async () => {
+  it('report it once, whichever gets the event first, and the next one does when the first is closed', async () => {
     const [one, other] = await two();
     await one.hide();
     await other.hide();
@@ -134,7 +134,7 @@ describe('tabs of one browser', () => {
     other.close();
   });
 
-  it('say it once where the one that told it has left the watch before the other one learns of it', async () => {
+  it('report it once if the first one has left the watch before the other one gets the event', async () => {
     const [one, other] = await two({ jobs: [job(1)] });
     await one.hide();
     await other.hide();
@@ -148,7 +148,7 @@ describe('tabs of one browser', () => {
     other.close();
   });
 
-  it('say nothing on the desktop while one of them is seen', async () => {
+  it('show nothing on the desktop while one of them is visible', async () => {
     const [one, other] = await two();
     await one.hide();
     one.model.end(completed(1));
@@ -162,7 +162,7 @@ describe('tabs of one browser', () => {
     other.close();
   });
 
-  it('take it from the desktop when it was read in another one', async () => {
+  it('close it on the desktop when it was seen in another tab', async () => {
     const [one, other] = await two();
     await one.hide();
     await other.hide();
@@ -178,7 +178,7 @@ describe('tabs of one browser', () => {
 });
 
 describe('the watch of a hidden tab', () => {
-  it('is kept only where something can happen', async () => {
+  it('is kept only while something can happen', async () => {
     const tab = await openTab({ trans });
     expect(tab.lines).toEqual([]);
     await tab.hide();
@@ -207,7 +207,7 @@ class Socket {
 }
 
 describe('the line to the event bus', () => {
-  it('is mended, later and later, and reads what was missed each time it is there', () => {
+  it('is opened again, later and later, and reads what was missed each time it opens', () => {
     const settings = ServerConnection.makeSettings({
       wsUrl: 'ws://127.0.0.1/user/x/',
       token: 'a b',
@@ -269,7 +269,7 @@ describe('the permission', () => {
 
   afterEach(() => Dialog.flush());
 
-  it('is offered once in a browser, and only where it is open', () => {
+  it('is offered once in a browser, and only if it was not decided yet', () => {
     FakeDesktop.clear('default');
     const memory = new FakeStorage();
     expect(consent({ memory }).consent.offer()?.label).toBe('Notify on desktop');
@@ -280,7 +280,7 @@ describe('the permission', () => {
     expect(consent({ isSecureContext: false }).consent.offer()).toBeNull();
   });
 
-  it('is offered once in a page whose browser has no room to note that', () => {
+  it('is offered once in a page whose browser cannot store that', () => {
     FakeDesktop.clear('default');
     const storage = new FakeStorage();
     storage.isFull = true;
@@ -289,7 +289,7 @@ describe('the permission', () => {
     expect(consent({ memory }).consent.offer()).toBeNull();
   });
 
-  it('is asked after the reason was given', async () => {
+  it('is requested after the reason was shown', async () => {
     FakeDesktop.clear('default');
     FakeDesktop.answer = 'granted';
     const { consent: asked, switchOn } = consent();
@@ -301,7 +301,7 @@ describe('the permission', () => {
     expect(switchOn).toHaveBeenCalledTimes(1);
   });
 
-  it('is not asked where somebody says no', async () => {
+  it('is not requested if the user declines', async () => {
     FakeDesktop.clear('default');
     const { consent: asked, switchOn } = consent();
     const done = asked.ask();
@@ -311,7 +311,7 @@ describe('the permission', () => {
     expect(switchOn).not.toHaveBeenCalled();
   });
 
-  it('that was refused can be had again, and the way is said', async () => {
+  it('can be restored after a refusal, and the message says how', async () => {
     FakeDesktop.clear('default');
     FakeDesktop.answer = 'denied';
     const done = consent().consent.ask();
@@ -320,7 +320,7 @@ describe('the permission', () => {
     await done;
   });
 
-  it('that no browser gives is explained', async () => {
+  it('is explained if the browser does not offer it', async () => {
     const done = consent({ isSecureContext: false }).consent.ask();
     expect(await answer('OK')).toContain('HTTPS');
     await done;

@@ -32,7 +32,7 @@ const failed = (number: number, line: number | null = 14): ReturnType<typeof job
 const stopped = completed(9, { status: 'Stopped', secondary_status: 'Stopped' });
 
 describe('the sentence about jobs that ended', () => {
-  it('is about the one, or counts the outcomes that there were', () => {
+  it('is about the one, or counts the outcomes', () => {
     expect(formatEnded([completed(1)], trans)).toBe('train-digits-1 completed after 1 min 40 s');
     expect(formatEnded([completed(1), completed(2), failed(3), stopped], trans)).toBe(
       '4 jobs ended: 2 finished, 1 failed at line 14, 1 stopped'
@@ -51,7 +51,7 @@ describe('the sentence about jobs that ended', () => {
     expect(formatEnded([...tasks, completed(3)], trans)).toBe('3 jobs ended: 3 finished');
   });
 
-  it('sums up what happened while nobody looked', () => {
+  it('sums up what happened while the page was hidden', () => {
     expect(formatEndedWhileAway([completed(1), completed(2), failed(3)], false, trans)).toBe(
       'While you were away: 2 finished, 1 failed at line 14'
     );
@@ -87,7 +87,7 @@ describe('the question about a pool', () => {
     saved_seconds: 780
   });
 
-  it('says how long it stays, what it was good for, and what more of it costs', () => {
+  it('says how long it stays, which jobs can use it, and what more of it costs', () => {
     expect(formatPoolPrompt(dear, 1000, 900, '14:05', trans)).toBe(
       'Pool local × 1 expires in 2 min, at 14:05. 9 jobs used it, 13 min saved. Another 15 min: $0.06.'
     );
@@ -97,7 +97,7 @@ describe('the question about a pool', () => {
     );
   });
 
-  it('says nothing of a price that is not known, and fits into a message of Lab', () => {
+  it('leaves out an unknown price, and fits into a message of JupyterLab', () => {
     const wide = pool(1, { instances: 'ml.p3.2xlarge × 1 + '.repeat(9), expires_at: 1120 });
     const sentence = formatPoolPrompt(wide, 1000, 900, '14:05', trans);
     expect(sentence).not.toContain('cost');
@@ -114,7 +114,7 @@ describe('the question about a pool', () => {
     expect(secondsToNextChange([one], 1600)).toBeNull();
   });
 
-  it('is none for pools in use and for those that were to be kept for less than three minutes', () => {
+  it('is not asked for pools in use and for those with a keep-alive below three minutes', () => {
     const brief = pool(1, { idle_since: 1000, expires_at: 1179 });
     const used = pool(2, { state: 'InUse', expires_at: null });
     expect(duePools([brief, used], 1100)).toEqual([]);
@@ -122,13 +122,13 @@ describe('the question about a pool', () => {
     expect(duePools([pool(3, { idle_since: 1000, expires_at: 1180 })], 1100)).toHaveLength(1);
   });
 
-  it('is another one when the end was moved', () => {
+  it('is a new one when the end was moved', () => {
     expect(promptKey(pool(1))).not.toBe(promptKey(pool(1, { expires_at: 3000 })));
   });
 });
 
 describe('what was told', () => {
-  it('is nothing that ended before the first visit', () => {
+  it('has nothing that ended before the first visit', () => {
     const seenStore = new SeenStore(new FakeStorage(), 'k');
     seenStore.begin(1200);
     seenStore.begin(9999);
@@ -136,7 +136,7 @@ describe('what was told', () => {
     expect(seenStore.unseen([completed(1), later])).toEqual([later]);
   });
 
-  it('is shared by the tabs of a browser and forgotten one by one after a minute', () => {
+  it('is shared by the tabs of a browser, and one by one only for a minute', () => {
     const memory = new FakeStorage();
     const [here, there] = [new SeenStore(memory, 'k'), new SeenStore(memory, 'k')];
     here.begin(1000);
@@ -149,7 +149,7 @@ describe('what was told', () => {
     expect(memory.getItem('k')).not.toContain('job-1');
   });
 
-  it('survives what others wrote there, and a memory that is full', () => {
+  it('survives foreign data in the store, and a store that is full', () => {
     const storage = new FakeStorage();
     storage.setItem('k', '{"until": "soon"}');
     const told = new SeenStore(storageOver(storage), 'k');
@@ -174,7 +174,7 @@ describe('the memory', () => {
     expect(memory.getItem('k')).toBe('by another tab');
   });
 
-  it('is one of this page where the browser forbids to look', () => {
+  it('is one of this page if the browser denies access', () => {
     const memory = storageOver(null);
     expect(memory.getItem('k')).toBeNull();
     memory.setItem('k', 'here');
@@ -193,7 +193,7 @@ describe('answers', () => {
     expect(there.has('b@3000')).toBe(true);
   });
 
-  it('hold in this page where the browser has no room for them', () => {
+  it('hold in this page if the browser has no room for them', () => {
     const storage = new FakeStorage();
     storage.isFull = true;
     const promptStore = new PromptStore(storageOver(storage), 'k');
@@ -206,7 +206,7 @@ describe('a hint', () => {
   const state = applyListing(EMPTY_STATE, [job(1)], [], 1).state;
   const hint = (fields: object): boolean => isStatusChange({ schema_id: 's', ...fields }, state);
 
-  it('is worth a reading in a hidden tab where it is more than progress', () => {
+  it('is worth a request in a hidden tab if it is about more than progress', () => {
     expect(hint({ kind: 'job', id: 'job-1', status: 'InProgress' })).toBe(false);
     expect(hint({ kind: 'job', id: 'job-1', status: 'Completed' })).toBe(true);
     expect(hint({ kind: 'job', id: 'job-2', status: 'InProgress' })).toBe(true);

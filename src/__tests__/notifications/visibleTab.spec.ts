@@ -35,7 +35,7 @@ function press(label: string): void {
     one.options.actions?.some(action => action.label === label)
   );
   found?.options.actions?.find(action => action.label === label)?.callback(new MouseEvent('click'));
-  // Lab does this after the call.
+  // JupyterLab does this after the call.
   Notification.dismiss(found?.id ?? 'none');
 }
 
@@ -43,7 +43,7 @@ const failed = (number: number): JobSummary =>
   completed(number, { status: 'Failed', failure_type: 'KeyError', failure_line: 14 });
 
 describe('a tab that is seen', () => {
-  it('says of each job that it ended, and leads to it', async () => {
+  it('reports the end of each job, with a button that opens it', async () => {
     const tab = await openTab({ trans });
     tab.model.end(completed(1));
     await claimed();
@@ -54,7 +54,7 @@ describe('a tab that is seen', () => {
     tab.close();
   });
 
-  it('leads to the panel where no view of a job is there', async () => {
+  it('opens the panel if there is no view of a job', async () => {
     const { commands, executed } = fakeCommands([CommandIDs.openJob]);
     const tab = await openTab({ trans, commands });
     tab.model.end(completed(1));
@@ -64,7 +64,7 @@ describe('a tab that is seen', () => {
     tab.close();
   });
 
-  it('says it of many in one toast, which counts on while more end', async () => {
+  it('reports many in one toast, which counts on while more end', async () => {
     const tab = await openTab({ trans });
     for (let number = 1; number <= 20; number++) {
       tab.model.end(number === 7 ? failed(7) : completed(number));
@@ -82,7 +82,7 @@ describe('a tab that is seen', () => {
     tab.close();
   });
 
-  it('offers on what its first toast did where many become one, and not in the next', async () => {
+  it('repeats the offer of its first toast when many become one, and not in the next', async () => {
     const offers = [{ label: trans.__('On the desktop'), callback: () => undefined }];
     const tab = await openTab({ trans, offer: () => offers.pop() ?? null });
     const offered = (): string[] =>
@@ -104,7 +104,7 @@ describe('a tab that is seen', () => {
     tab.close();
   });
 
-  it('has two buttons in its first toast, so that they stand on one line', async () => {
+  it('has two buttons in its first toast, so that they fit on one line', async () => {
     const offers = [{ label: trans.__('On the desktop'), callback: () => undefined }];
     const tab = await openTab({ trans, offer: () => offers.pop() ?? null });
     tab.model.end(completed(1));
@@ -114,7 +114,7 @@ describe('a tab that is seen', () => {
     tab.close();
   });
 
-  it('counts failures of a minute in one toast, which goes after a minute', async () => {
+  it('counts failures of a minute in one toast, which closes after a minute', async () => {
     const tab = await openTab({ trans });
     const toast = (): (typeof Notification.manager.notifications)[0] =>
       Notification.manager.notifications[0];
@@ -139,7 +139,7 @@ describe('a tab that is seen', () => {
     tab.close();
   });
 
-  it('is silent about what is switched off', async () => {
+  it('shows nothing that is switched off', async () => {
     const tab = await openTab({ trans, off: ['jobCompleted'] });
     tab.model.end(completed(1), failed(2));
     await claimed();
@@ -219,8 +219,8 @@ describe('two tabs of one browser that are visible side by side', () => {
   });
 });
 
-describe('a person who comes back', () => {
-  it('reads one entry about what ended meanwhile', async () => {
+describe('a user who returns', () => {
+  it('gets one entry about what ended in the meantime', async () => {
     const tab = await openTab({ trans, permission: 'default' });
     await tab.hide();
     tab.model.end(completed(1));
@@ -235,7 +235,7 @@ describe('a person who comes back', () => {
     tab.close();
   });
 
-  it('reads it only when it was read what happened', async () => {
+  it('gets it only after the changes were read', async () => {
     const tab = await openTab({ trans });
     await tab.hide();
     let read: () => void = () => undefined;
@@ -250,7 +250,7 @@ describe('a person who comes back', () => {
     tab.close();
   });
 
-  it('reads of each job once after the server did not answer for a while', async () => {
+  it('gets each job once after the server did not answer for a while', async () => {
     const tab = await openTab({ trans });
     await tab.hide();
     const { state } = tab.model;
@@ -263,7 +263,7 @@ describe('a person who comes back', () => {
     tab.close();
   });
 
-  it('reads it of what ended while the page was closed, but not again of what was told', async () => {
+  it('gets it for what ended while the page was closed, but not again for what was announced', async () => {
     const storage = new FakeStorage();
     const first = await openTab({ trans, memory: storage });
     first.model.end(completed(1, { ended_at: 1130 }));
@@ -279,7 +279,7 @@ describe('a person who comes back', () => {
     next.close();
   });
 
-  it('is not told by a second tab what the first one told', async () => {
+  it('gets no entry from a second tab about what the first one announced', async () => {
     const memory = new FakeStorage();
     const [seen, other] = [await openTab({ trans, memory }), await openTab({ trans, memory })];
     await other.hide();
@@ -291,7 +291,7 @@ describe('a person who comes back', () => {
     other.close();
   });
 
-  it('finds news after the machine slept, although the tab was visible all the time', async () => {
+  it('gets news after the machine slept, although the tab was visible all the time', async () => {
     const tab = await openTab({ trans });
     tab.model.refresh.mockImplementation(() => {
       tab.model.end(completed(1), completed(2));
@@ -306,7 +306,7 @@ describe('a person who comes back', () => {
     tab.close();
   });
 
-  it('looks once at what other tabs told, however much ended', async () => {
+  it('costs one read of what other tabs announced, however much ended', async () => {
     const memory = new FakeStorage();
     const tab = await openTab({ trans, memory, permission: 'denied' });
     await tab.hide();
@@ -317,7 +317,7 @@ describe('a person who comes back', () => {
     tab.close();
   });
 
-  it('has no such entry where it is switched off', async () => {
+  it('gets no such entry if it is switched off', async () => {
     const tab = await openTab({ trans, off: ['whileAway'] });
     await tab.hide();
     tab.model.end(completed(1));
@@ -366,7 +366,7 @@ describe('the question about a pool', () => {
     tab.close();
   });
 
-  it('goes when it was answered in another tab, and is not asked again after a reload', async () => {
+  it('closes when it was answered in another tab, and is not asked again after a reload', async () => {
     const memory = new FakeStorage();
     const tab = await openTab({ trans, memory, pools: pools() });
     await untilAsked();
@@ -383,7 +383,7 @@ describe('the question about a pool', () => {
     [tab, other, again].forEach(one => one.close());
   });
 
-  it('goes with the pool when nobody answers', async () => {
+  it('closes with the pool if the user does not answer', async () => {
     const tab = await openTab({ trans, pools: pools() });
     await untilAsked();
     await jest.advanceTimersByTimeAsync(121_000);
@@ -391,7 +391,7 @@ describe('the question about a pool', () => {
     tab.close();
   });
 
-  it('is not asked where it is switched off', async () => {
+  it('is not asked if it is switched off', async () => {
     const tab = await openTab({ trans, pools: pools(), off: ['poolEnding'] });
     await untilAsked();
     expect(said()).toEqual([]);

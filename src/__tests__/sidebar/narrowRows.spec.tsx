@@ -120,7 +120,7 @@ describe('the rows of a narrow panel', () => {
     expect(buttons.every(one => one.classList.contains('jp-mod-over'))).toBe(true);
   });
 
-  it('are sorted as is chosen beside the title of the finished jobs', async () => {
+  it('are sorted as chosen beside the title of the finished jobs', async () => {
     const jobs = [
       completed(1, { name: 'run-10', ended_at: 1200 }),
       completed(2, { name: 'run-9', created_at: 500 }),
@@ -160,7 +160,7 @@ describe('the rows of a narrow panel', () => {
     expect(executed).toEqual([]);
   });
 
-  it('welcome a user without jobs by a cell to copy or insert, and warn of nothing', async () => {
+  it('offer a user without jobs a cell to copy or insert, and warn of nothing', async () => {
     await show({ ...EMPTY_STATE, connectionStatus: 'asleep' });
     expect(find('.jp-smx-welcome pre').textContent).toBe(FIRST_CELL);
     expect(find('.jp-smx-welcome').textContent).not.toContain('No jobs yet');
@@ -171,7 +171,7 @@ describe('the rows of a narrow panel', () => {
     expect(executed).toEqual([[CommandIDs.wake, undefined]]);
   });
 
-  it('welcome no user who has jobs, or whose jobs are not known', async () => {
+  it('do not offer it to a user with jobs, or while it is unknown whether there are any', async () => {
     await list(completed(1));
     expect(find('.jp-smx-welcome')).toBeNull();
     await show(applyControllerStopped(model.state).state);
@@ -180,7 +180,7 @@ describe('the rows of a narrow panel', () => {
     expect(find('.jp-smx-welcome')).toBeNull();
   });
 
-  it('lead to our settings by the words that are in their titles', async () => {
+  it('open our settings by the words that are in their titles', async () => {
     await show(EMPTY_STATE);
     button(panel.node, 'Settings for jobs and pools').click();
     expect(added).toEqual([['settings', 'Jobs and Pools']]);
@@ -257,12 +257,12 @@ describe('the height of a section', () => {
     expect(widget.node.style.maxHeight).toBe('97px');
     expect(fit).toHaveBeenCalledTimes(1);
     expect(share).not.toHaveBeenCalled();
-    // A section that was whole takes from the highest one what it lacks now.
+    // A section that was whole takes its missing pixels from the highest one.
     shown = 97;
     pixels = 137;
     report();
     expect(share.mock.calls).toEqual([[[137, 460]]]);
-    // One that a user made smaller stays so.
+    // A section that the user made smaller stays so.
     shown = 60;
     pixels = 177;
     report();

@@ -68,7 +68,7 @@ describe('the panel', () => {
     expect(executed).toEqual([[CommandIDs.openPoolShell, 'pool-1']]);
   });
 
-  it('says since when it knows nothing newer, by the clock of the server', async () => {
+  it('says how old its lists are, by the clock of the server', async () => {
     const failure = {
       kind: 'lost',
       status: 0,
@@ -78,12 +78,12 @@ describe('the panel', () => {
     model.become({ ...EMPTY_STATE, connectionStatus: 'failing', failure, lastResponseAt: 1100 });
     await waitForRender();
     const words = panel.node.querySelector('[role=alert]')?.textContent ?? '';
-    // By the clock of this browser it was years ago, and the date would be said.
+    // By the clock of this browser it was years ago, and the text would have a date.
     expect(words).toContain(formatMoment(1_100, 1_100));
     expect(words).not.toContain(formatMoment(1_100).slice(0, 10));
   });
 
-  it('draws how far a job is, with its number and words, and says it once to who does not see it', async () => {
+  it('draws the progress of a job, with its number and words, and once for screen readers', async () => {
     model.become(applyListing(EMPTY_STATE, [halfway], [], 1).state);
     await waitForRender();
     const bar = panel.node.querySelector('[role=progressbar]');
@@ -94,11 +94,11 @@ describe('the panel', () => {
     expect(panel.node.textContent).toContain('02:14');
     expect(panel.node.textContent).toContain('of ~3 min');
     expect(panel.node.textContent).toContain('loss 0.2134 · acc nan');
-    // Progress comes every second; nobody wants it read out each time.
+    // Progress changes every second; a screen reader must not read each change.
     expect(bar?.closest('[aria-live]')).toBeNull();
   });
 
-  it('shows the words alone of a job that announced no end, and no bar of one that says nothing', async () => {
+  it('shows the words alone of a job without a known end, and no bar without progress', async () => {
     const open = job(0, {
       progress: { fraction: null, text: 'round 12', remaining_seconds: null, at: 1 }
     });
@@ -123,7 +123,7 @@ describe('the panel', () => {
     expect(panel.node.querySelector('[role=progressbar]')).toBeNull();
   });
 
-  it('says of a job how far its download is, and nothing of a step that goes as it should', async () => {
+  it('shows the progress of a download, and nothing for a step that goes as expected', async () => {
     const secondary_status = 'Downloading';
     const message = 'Downloading the image train:1: 3 of 7 layers, 114 of 458 MiB.';
     const copying = job(1, { secondary_status, message: 'Copying the input channels.' });
@@ -134,7 +134,7 @@ describe('the panel', () => {
     expect(said).toEqual([message]);
   });
 
-  it('says what hosts wait for at the scheduler of their engine, and when the job will begin', async () => {
+  it('says why hosts wait at the scheduler of their engine, and when the job will begin', async () => {
     const message =
       'Waiting at the engine slurm: Resources, position 3, expected to start at 14:05.';
     const waiting = job(0, { secondary_status: 'Starting', message, expected_start_at: 1174 });
@@ -154,7 +154,7 @@ describe('the panel', () => {
     expect(option.textContent).toBe('--keep-alive 10m');
   });
 
-  it('has a button for each action, with a name that says on what', async () => {
+  it('has a button for each action, whose name includes the item', async () => {
     model.become(applyListing(EMPTY_STATE, [job(0)], [pool(1)], 1).state);
     await waitForRender();
     button(panel.node, 'Stop train-digits-0').click();
@@ -167,17 +167,17 @@ describe('the panel', () => {
     ]);
   });
 
-  it('leaves the focus on a button whose work is done, and does that no second time', async () => {
+  it('leaves the focus on a button whose action ran, and does not run it again', async () => {
     model.become(applyListing(EMPTY_STATE, [job(0, { status: 'Stopping' })], [], 1).state);
     await waitForRender();
     const stop = button(panel.node, 'Stop train-digits-0');
-    // A browser takes the keyboard away from who is on a button that gets disabled.
+    // A browser moves the focus away from a button that becomes disabled.
     expect([stop.disabled, stop.getAttribute('aria-disabled')]).toEqual([false, 'true']);
     stop.click();
     expect(executed).toEqual([]);
   });
 
-  it('offers no end to move while a job uses the pool', async () => {
+  it('offers no extension while a job uses the pool', async () => {
     model.become(
       applyListing(EMPTY_STATE, [], [pool(1, { expires_at: null, state: 'InUse' })], 1).state
     );
@@ -197,7 +197,7 @@ describe('the panel', () => {
     expect(executed).toEqual([[CommandIDs.refresh, undefined]]);
   });
 
-  it('shows nothing as running that a controller had to do which left since', async () => {
+  it('does not show jobs of an exited controller as running', async () => {
     const known = applyListing(EMPTY_STATE, [job(0), completed(1)], [pool(1)], 1).state;
     model.become(applyControllerStopped(known).state);
     await waitForRender();
@@ -218,7 +218,7 @@ describe('the panel', () => {
     expect(panel.node.textContent).toContain('train-digits-0');
   });
 
-  it('can wake the controller that sleeps', async () => {
+  it('can start the controller if none runs', async () => {
     model.become({ ...EMPTY_STATE, connectionStatus: 'asleep' });
     await waitForRender();
     button(panel.node, 'Show earlier jobs').click();
@@ -244,7 +244,7 @@ describe('the card', () => {
 
   const saved = { id: 'job-0', name: 'train-digits-0', summary: { ...job(0) } };
 
-  it('is live when the model knows the job, whatever the notebook says', async () => {
+  it('is live if the model has the job, whatever the notebook says', async () => {
     const model = new FakeModel();
     model.become(applyListing(EMPTY_STATE, [completed(0)], [], 1).state);
     const renderer = await card(model, saved);
@@ -265,7 +265,7 @@ describe('the card', () => {
     renderer.dispose();
   });
 
-  it('keeps the focus of who is on a button that goes away', async () => {
+  it('moves the focus from a button that goes away to the one in its place', async () => {
     const model = new FakeModel();
     model.become(applyListing(EMPTY_STATE, [job(0)], [], 1).state);
     const renderer = await card(model, saved);
@@ -276,7 +276,7 @@ describe('the card', () => {
     renderer.dispose();
   });
 
-  it('says why a job failed that no code of the user has raised anything in', async () => {
+  it('says why a job failed without an exception in the code of the user', async () => {
     const model = new FakeModel();
     const message = 'ClientError: channel train: there is no such file.';
     const failed = completed(0, { status: 'Failed', secondary_status: 'Failed', message });
@@ -287,7 +287,7 @@ describe('the card', () => {
     renderer.dispose();
   });
 
-  it('says why a job stands still, and no more when that is over', async () => {
+  it('says why a job waits, and no longer when that is over', async () => {
     const model = new FakeModel();
     const message = 'Its hosts are not reachable since 14:05: Host algo-1 is paused. Let it go on.';
     model.become(applyListing(EMPTY_STATE, [job(0, { message })], [], 1).state);
@@ -301,14 +301,14 @@ describe('the card', () => {
     renderer.dispose();
   });
 
-  it('falls back to the snapshot, says so, and offers nothing that cannot work', async () => {
+  it('falls back to the snapshot, says so, and offers no action that cannot work', async () => {
     const renderer = await card(new FakeModel(), saved);
     expect(renderer.node.textContent).toContain('as of the last save of the notebook');
     expect(renderer.node.querySelector('button')).toBeNull();
     renderer.dispose();
   });
 
-  it('reads the step of a waiting job aloud, and not how its wait gets shorter', async () => {
+  it('reads the step of a waiting job aloud, and not its decreasing wait', async () => {
     const model = new FakeModel();
     const wait = {
       secondary_status: 'Pending',
@@ -362,7 +362,7 @@ describe('the card', () => {
     renderer.dispose();
   });
 
-  it('knows no more than the notebook of a job whose controller left meanwhile', async () => {
+  it('has only the data of the notebook for a job whose controller has exited', async () => {
     const model = new FakeModel();
     model.become(applyControllerStopped(applyListing(EMPTY_STATE, [job(0)], [], 1).state).state);
     const renderer = await card(model, saved);

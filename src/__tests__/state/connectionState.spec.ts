@@ -18,7 +18,7 @@ import { job } from '../fixtures/examples';
 
 const trans = nullTranslator.load('jupyter_smx');
 
-/** What the API makes of an answer. */
+/** Return what the API client throws for an answer. */
 async function failureOf(response: Response | Error): Promise<ApiError> {
   const settings = {
     baseUrl: 'http://here/user/x/',
@@ -37,7 +37,7 @@ async function failureOf(response: Response | Error): Promise<ApiError> {
   return failed;
 }
 
-/** As much of an answer as is looked at; jsdom has none. */
+/** The part of a response that the client reads; jsdom has none. */
 function answer(status: number, body: string, headers: Record<string, string> = {}): Response {
   return {
     ok: status < 400,
@@ -54,7 +54,7 @@ const ours = (code: string): string =>
 
 const PAGE = '<html><body>502 Bad Gateway</body></html>';
 
-describe('an answer that was not meant', () => {
+describe('a failed request', () => {
   it.each([
     ['no answer', new TypeError('Failed to fetch'), 'lost', 'Failed to fetch'],
     ["a proxy's page", answer(502, PAGE), 'broken', 'The server returned 502 Bad Gateway.'],
@@ -98,7 +98,7 @@ describe('an answer that was not meant', () => {
     expect([trouble.kind, trouble.message]).toEqual([kind, sentence]);
   });
 
-  it('may say how long to wait', async () => {
+  it('may have a time to wait', async () => {
     expect((await failureOf(answer(503, PAGE, { 'Retry-After': '7' }))).retryAfter).toBe(7);
     const date = { 'Retry-After': 'Wed, 21 Oct 2026 07:28:00 GMT' };
     expect((await failureOf(answer(503, PAGE, date))).retryAfter).toBe(0);
@@ -122,12 +122,12 @@ describe('the words for it', () => {
     expect(since).toBe(`Last updated ${atThousand}.`);
   });
 
-  it('say the day where the time of day is not enough', () => {
+  it('have the day if the time of day is not enough', () => {
     const [, since] = describeFailure(of('lost'), 1000 + 86_400, trans);
     expect(since).toContain(formatMoment(1_000).slice(0, 16));
   });
 
-  it('say nothing of how old it is where nothing was ever known, or may not be shown', () => {
+  it('have no age if nothing was ever listed, or may not be shown', () => {
     expect(describeFailure(of('lost', EMPTY_STATE), 1100, trans)).toHaveLength(1);
     expect(describeFailure(of('forbidden'), 1100, trans)).toEqual([
       'This Jupyter server does not allow you to see jobs and pools. Why. And what helps.'
@@ -146,7 +146,7 @@ describe('the words for it', () => {
     expect(describeFailure(state, 1100, trans)).toEqual(['Why. And what helps.']);
   });
 
-  it('claim nothing of lists that nobody could read', () => {
+  it('say nothing of lists that could not be read', () => {
     const known = (['lost', 'missing', 'forbidden'] as const).map(kind => isStateKnown(of(kind)));
     expect(known).toEqual([true, false, false]);
     expect([
@@ -156,7 +156,7 @@ describe('the words for it', () => {
     ]).toEqual([false, false, true]);
   });
 
-  it('claim that there are no jobs of a controller that has left, and not of one that cannot start', () => {
+  it('say that there are no jobs after a controller has exited, but not if it cannot start', () => {
     const { failure } = of('refused');
     const had = { ...before, jobs: new Map([['job-1', job(1)]]) };
     const states = [
@@ -169,7 +169,7 @@ describe('the words for it', () => {
 });
 
 describe('the two halves', () => {
-  it('say so where they do not fit, with both versions and the cure', () => {
+  it('are reported if they do not fit, with both versions and the cure', () => {
     const words = describeVersionMismatch({ ...EMPTY_STATE, serverVersion: '9.9.9' }, trans).join(
       ' '
     );
@@ -179,7 +179,7 @@ describe('the two halves', () => {
     expect(words).toContain('install the same version in every environment');
   });
 
-  it('say nothing where they fit or where one says nothing', () => {
+  it('are not reported if they fit or if one version is unknown', () => {
     expect(describeVersionMismatch({ ...EMPTY_STATE, serverVersion: VERSION }, trans)).toEqual([]);
     expect(describeVersionMismatch(EMPTY_STATE, trans)).toEqual([]);
   });

@@ -27,12 +27,12 @@ describe('a listing', () => {
     expect([state.seq, state.connectionStatus]).toEqual([12, 'ready']);
   });
 
-  it('tells which jobs got their verdict while nobody looked', () => {
+  it('reports which jobs got their verdict while the tab was hidden', () => {
     const { ended } = applyListing(ready, [completed(1), completed(2)], [], 12);
     expect(ended.map(one => one.id)).toEqual(['job-1']);
   });
 
-  it('tells of jobs that are new to it only those that ended after the server answered last', () => {
+  it('reports, of jobs that are new to it, only those that ended after the last answer', () => {
     const heard = { ...ready, lastResponseAt: 1105 };
     const { ended } = applyListing(heard, [completed(4), completed(5), completed(6)], [], 12);
     expect(ended.map(one => one.id)).toEqual(['job-6']);
@@ -45,7 +45,7 @@ describe('changes', () => {
     expect(applyChanges(ready, news).state.jobs.get('job-1')?.status).toBe('Completed');
   });
 
-  it('that are known already change nothing', () => {
+  it('that were applied already change nothing', () => {
     const stale = changes([event(9, { job: completed(1) }), event(10, { pool: pool(9) })]);
     const { state, ended } = applyChanges(ready, stale);
     expect(state.jobs).toEqual(ready.jobs);
@@ -95,7 +95,7 @@ describe('changes', () => {
 });
 
 describe('a job that was deleted somewhere else', () => {
-  it('goes, and nothing is said of its end', () => {
+  it('is removed, and its end is not reported', () => {
     const state = applyListing(EMPTY_STATE, [completed(1), completed(2), job(3)], [], 1).state;
     const told = changes([
       event(2, { job: completed(3) }),
@@ -107,7 +107,7 @@ describe('a job that was deleted somewhere else', () => {
     expect(next.ended).toEqual([]);
   });
 
-  it('is no place to read on from', () => {
+  it('is not the place from which the next page is read', () => {
     const state = applyListing(EMPTY_STATE, [completed(3), completed(2)], [], 1, 'job-2').state;
     expect(applyChanges(state, changes([event(2, { deleted: 'job-2' })])).state.cursor).toBe(
       'job-3'
@@ -119,7 +119,7 @@ describe('a job that was deleted somewhere else', () => {
 });
 
 describe('pages', () => {
-  it('add what is older and leave what is known as it is', () => {
+  it('add older jobs and leave the listed ones as they are', () => {
     const state = { ...ready, cursor: 'job-1' };
     const next = appendPage(state, [completed(0), completed(1)], 'job-0');
     expect([...next.jobs.keys()].sort()).toEqual(['job-0', 'job-1']);
@@ -127,7 +127,7 @@ describe('pages', () => {
     expect(next.cursor).toBe('job-0');
   });
 
-  it('begin anew behind what was forgotten, so that nothing is skipped', () => {
+  it('begin after the jobs that were dropped, so that nothing is skipped', () => {
     const small = {
       ...applyListing(EMPTY_STATE, [completed(3), completed(2)], [], 1).state,
       limit: 2

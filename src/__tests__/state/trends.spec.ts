@@ -34,17 +34,17 @@ describe('what a job used lately', () => {
     expect(trends.has('job-1')).toBe(false);
   });
 
-  it('does not grow with progress, which brings the figures that were there', () => {
+  it('does not grow with progress, which repeats the last figures', () => {
     const { trends } = told(job(0, used(50, 7)), job(0, { ...used(50, 7), metrics: { loss: 1 } }));
     expect(trends.get('job-0')).toEqual({ cpu: [50], gpu: [7] });
   });
 
-  it('has no bar for what nobody measured', () => {
+  it('has no bar for what was not measured', () => {
     const { trends } = told(job(0, used(50)), job(0, used(null, 3)), job(0, used(0, 0)));
     expect(trends.get('job-0')).toEqual({ cpu: [50, 0], gpu: [3, 0] });
   });
 
-  it('is forgotten when the job is over, deleted, or listed no more', () => {
+  it('is removed when the job is over, deleted, or no longer listed', () => {
     const before = told(job(0, used(50)), job(1, used(60)));
     expect([...before.trends.keys()]).toEqual(['job-0', 'job-1']);
     expect([...told(job(0, used(50)), completed(0, used(50))).trends.keys()]).toEqual([]);

@@ -1,6 +1,6 @@
 import { holdFocus } from '../../widgets/focusHold';
 
-describe('the focus of whoever asked for a panel', () => {
+describe('the focus of the panel that was requested', () => {
   let panel: HTMLElement;
   let inPanel: HTMLElement;
   let inDocument: HTMLElement;
@@ -22,14 +22,14 @@ describe('the focus of whoever asked for a panel', () => {
     jest.useRealTimers();
   });
 
-  it('comes back from the document, as often as it is taken away', () => {
+  it('returns from the document, as often as it is taken away', () => {
     for (let i = 0; i < 3; i++) {
       inDocument.focus();
       expect(document.activeElement).toBe(panel);
     }
   });
 
-  it('goes anywhere else, as into a dialog or on within the panel', () => {
+  it('moves anywhere else, such as into a dialog or within the panel', () => {
     for (const node of [elsewhere, inPanel]) {
       node.focus();
       expect(document.activeElement).toBe(node);
@@ -42,7 +42,7 @@ describe('the focus of whoever asked for a panel', () => {
     expect(document.activeElement).toBe(inDocument);
   });
 
-  it('is free when the palette has had its time', () => {
+  it('is free after the time that the palette needs', () => {
     jest.advanceTimersByTime(1000);
     inDocument.focus();
     expect(document.activeElement).toBe(inDocument);

@@ -1,4 +1,4 @@
-"""What an agent tells of a job in its last milliseconds comes to its controller in one packet, in its order."""
+"""What an agent sends about a job in its last milliseconds reaches the controller in one packet, in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Loop:
-    """Calls nobody; knows what is due."""
+    """Runs no callback by itself; records the timers."""
 
     def __init__(self) -> None:
         self.timers: list[Timer] = []
@@ -38,7 +38,7 @@ class Loop:
 
 
 class Told:
-    """A connection, and what has come to its other side."""
+    """A connection, and the data that reached its other side."""
 
     def __init__(self) -> None:
         ours, self.theirs = socket.socketpair()

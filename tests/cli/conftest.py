@@ -23,7 +23,7 @@ COMMAND = (sys.executable, "-m", "jupyter_smx.cli")
 
 
 class Terminal:
-    """Types commands in one folder; ``start`` leaves them running, ``run`` waits for them."""
+    """Runs commands in one folder; ``start`` leaves them running, ``run`` waits for them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Terminal:
         return made
 
     def document(self, *words: str) -> Any:
-        """Run with --json, which must succeed quietly, and read what it wrote: exactly one document."""
+        """Run with --json, which must succeed without errors on stderr, and parse its output: exactly one document."""
         done = self.run(*words, "--json")
         assert (done.returncode, done.stderr) == (0, "")
         return json.loads(done.stdout)
@@ -62,7 +62,7 @@ class Terminal:
 
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    """Give a terminal in whose data folder a controller runs and a pool is warm after the job ``first``."""
+    """Provide a terminal in whose data folder a controller runs and a pool is warm after the job ``first``."""
     folder = tmp_path_factory.mktemp("cli")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder / "smx"))
@@ -81,7 +81,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 
 @pytest.fixture
 def terminal(warm: Terminal) -> Iterator[Terminal]:
-    """Give the terminal to one test; no command of that test outlives it."""
+    """Provide the terminal to one test; no command of that test outlives it."""
     yield warm
     warm.close()
     warm.started.clear()
@@ -89,7 +89,7 @@ def terminal(warm: Terminal) -> Iterator[Terminal]:
 
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """Give a terminal with a data folder of its own, where a controller may be killed."""
+    """Provide a terminal with a data folder of its own, where a controller may be killed."""
     monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "smx"))
     made = Terminal(tmp_path)
     yield made
@@ -99,7 +99,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]
 
 @pytest.fixture
 def no_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in a folder where no controller runs; whoever starts one leaves a data folder behind, which fails a test."""
+    """Work in a folder without a controller; a command that starts one leaves a data folder, which fails the test."""
     folder = tmp_path / "smx"
     monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
     monkeypatch.chdir(tmp_path)

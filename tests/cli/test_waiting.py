@@ -1,4 +1,4 @@
-"""Whoever follows a job in a terminal reads what it waits for before its code runs."""
+"""A terminal that follows a job shows what the job waits for before its code runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_who_follows_a_job_reads_what_it_waits_for(terminal: Terminal, command: 
     os.mkfifo(path)
     script = terminal.script("waits.py", WAITS)
     first = terminal.run("run", script, *KEEP, "--detach", "--hp", f"gate={path}").stdout.strip()
-    keep = KEEP if hosts == 1 else ()  # of two no pool stays for other tests
+    keep = KEEP if hosts == 1 else ()  # a pool of two hosts does not stay for other tests
     after = ("run", "hello.py", *keep, "--after", first, "--name", "later", "--instance-count", str(hosts))
     if command == "logs":
         follower = terminal.start("logs", "-f", terminal.run(*after, "--detach").stdout.strip())

@@ -1,4 +1,4 @@
-"""An agent on a real unix socket that speaks real frames, and misbehaves in the ways that it is told to."""
+"""A fake agent on a real unix socket with real frames; tests choose its faults."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class FakeAgent:
-    """Answers everything with ``ok`` until told otherwise.
+    """Answers every request with ``ok`` unless a test says otherwise.
 
-    ``silent``: hears and says nothing. ``held``: operations whose answers wait for :meth:`let_go`, in any order.
+    ``silent``: reads requests, sends nothing. ``held``: operations whose answers wait for :meth:`let_go`, in any order.
     ``refusals``: error code by operation. ``cut``: how many bytes of the next frame are sent before the socket
-    closes, or (``stall``) before nothing comes any more.
+    closes, or (``stall``) before it sends nothing more.
     """
 
     def __init__(self, path: Path, host: str = "algo-1") -> None:
@@ -62,14 +62,14 @@ class FakeAgent:
         return len(self._writers)
 
     async def heard(self, op: str, count: int = 1) -> list[dict[str, Any]]:
-        """Wait until ``count`` requests of this kind came."""
+        """Wait for ``count`` requests with this operation, and return all of them."""
         while len(found := [frame for frame in self.seen if frame.get("op") == op]) < count:
             self.news.clear()
             await asyncio.wait_for(self.news.wait(), 10)
         return found
 
     def say(self, header: dict[str, Any], body: bytes | None = None) -> None:
-        """Send one frame to everybody who is connected."""
+        """Send one frame on every open connection."""
         for writer in self._writers:
             self._send(writer, encode(header, body))
 
@@ -131,7 +131,7 @@ class FakeAgent:
 
 
 class Doors:
-    """The one answer of an engine that streams need: a connection to a host."""
+    """The one method of an engine that streams need: a connection to a host."""
 
     def __init__(self, *agents: FakeAgent) -> None:
         self._agents = {agent.host: agent for agent in agents}

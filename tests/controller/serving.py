@@ -1,4 +1,4 @@
-"""A controller that serves a socket, over a fake engine, and somebody who asks it."""
+"""A controller that serves a socket, with a fake engine, and a client of it."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Answer:
 
 
 class World:
-    """A controller that serves a socket, over a fake engine."""
+    """A controller that serves a socket, with a fake engine."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        # ``tmp_path`` is too long for sockets where TMPDIR is a long path itself.
+        # ``tmp_path`` is too long for sockets if TMPDIR is a long path itself.
         sockets = Path(tempfile.mkdtemp(prefix="smx-"))
         weakref.finalize(self, shutil.rmtree, sockets, ignore_errors=True)
         self.socket = sockets / "s"
@@ -84,7 +84,7 @@ class World:
             connection.close()
 
     async def somebody_waits(self) -> None:
-        """Wait until a request has looked at everything and waits for what changes next."""
+        """Wait until a request has read everything and waits for the next change."""
         await eventually(lambda: self.books.change_signal._next_change is not None, "a request waits")
 
     async def submit(self, number: int = 1, **fields: Any) -> Answer:
@@ -97,7 +97,7 @@ class World:
 
 @asynccontextmanager
 async def served(folder: Path) -> AsyncIterator[World]:
-    """Serve while the block lasts; nothing stays behind."""
+    """Serve while the block lasts; nothing remains afterwards."""
     world = World(folder)
     async with world.agent:
         running = asyncio.create_task(world.service.run(ListenSocket(world.socket), world.stop))

@@ -1,4 +1,4 @@
-"""The service around the core: what goes wrong in it, or takes long, keeps nobody from their jobs."""
+"""The server around the core: errors and slow steps in it do not delay requests on jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest_asyncio.fixture
 async def unserved(tmp_path: Path) -> AsyncIterator[World]:
-    """Give a controller that nobody runs yet, and end it after the test."""
+    """Provide a controller that does not run yet, and end it after the test."""
     world = World(tmp_path)
     async with world.agent:
         yield world
@@ -55,7 +55,7 @@ async def test_a_first_look_that_fails_as_nobody_foresaw_keeps_nobody_out(
 
 
 class SlowDisk:
-    """Takes as long as it is told for what a controller asks of it: throwing folders away, moving a log."""
+    """Delays slow steps of a controller until the test continues them: deleting folders, moving a log."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.asked = 0
@@ -78,7 +78,7 @@ class SlowDisk:
 
 
 def looks_at_jobs(world: World, monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """Have everything looked at many times a second, and give a list that grows with each look."""
+    """Let reconcile passes run many times a second; return a list that grows with each pass."""
     looks: list[None] = []
     tick = world.service.reconciler.tick
 
@@ -171,12 +171,12 @@ async def test_a_controller_that_ends_leaves_no_cleaning_behind(
 
 
 def has_in_the_file(world: World, jobs: int) -> bool:
-    """Say whether the records would have as many jobs without their write-ahead log."""
+    """Return True if the records have that many jobs without their write-ahead log."""
     with closing(sqlite3.connect(f"{(world.folder / 'smx.sqlite').as_uri()}?immutable=1", uri=True)) as raw:
         try:
             tables = raw.execute("SELECT count(*) FROM sqlite_master WHERE name = 'jobs'").fetchone()
             return tables == (1,) and raw.execute("SELECT count(*) FROM jobs").fetchone() == (jobs,)
-        except sqlite3.DatabaseError:  # half of the log's pages are there: without its locks a file has no whole states
+        except sqlite3.DatabaseError:  # half of the log's pages are moved: without its locks the file is inconsistent
             return False
 
 

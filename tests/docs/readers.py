@@ -1,4 +1,4 @@
-"""Those who follow a page: a notebook with a person before it, and a terminal, both in one empty folder."""
+"""Readers that follow a page: a notebook with a user, and a terminal, both in one empty folder."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _VARYING = [
     (re.compile(r"\$\d+\.\d+"), "<dollars>"),
     (re.compile(r"\b\d\d:\d\d\b(?!:)"), "<clock>"),
 ]
-"""What is different each time: digits of ids, durations, costs, times of day."""
+"""What differs on each run: digits of ids, durations, costs, times of day."""
 
 
 def form(text: str) -> str:
-    """Write a text with everything that varies replaced by what it is."""
+    """Return a text with everything that varies replaced by a placeholder."""
     for pattern, word in _VARYING:
         text = pattern.sub(word, text)
     return "\n".join(re.sub(r" {2,}", "  ", line).rstrip() for line in text.strip().splitlines())
 
 
 def same(wanted: str, got: str) -> bool:
-    """Compare what a page promises with what came; ``...`` stands for anything, as a line for any lines or none."""
+    """Compare a page's text with the output; ``...`` stands for anything, and as a line for any lines or none."""
     pattern = re.escape(form(wanted)).replace(re.escape("\n...") + "\\\n", r"\n(?s:.*\n)?")
     pattern = re.sub(re.escape(re.escape("\n...")) + r"\Z", lambda _: r"(?s:\n.*)?", pattern)
     return re.fullmatch(pattern.replace(re.escape("..."), "(?s:.*)"), form(got)) is not None
@@ -58,13 +58,13 @@ class Desk:
 
     @property
     def notebook(self) -> Notebook:
-        """The notebook, opened when the page has its first cell."""
+        """The notebook, started when the page has its first cell."""
         if self._notebook is None:
             self._notebook = Notebook(self.folder)
         return self._notebook
 
     def write(self, block: Block) -> None:
-        """Write the file that a block shows; configuration files go where Jupyter and IPython look for them."""
+        """Write the file that a block shows; configuration files go where Jupyter and IPython read them."""
         name = block.option("file")
         homes = {"jupyter_smx_config.py": self.config, "ipython_config.py": self.ipython / "profile_default"}
         path = homes.get(name, self.folder) / name
@@ -85,7 +85,7 @@ class Notebook:
         self._manager, self._client = start_new_kernel(kernel_name="python3", env=dict(os.environ), cwd=str(folder))
 
     def run(self, code: str) -> tuple[str, str]:
-        """Run a cell; gives what it printed and showed, and the name of the error that it raised."""
+        """Run a cell; return what it printed and showed, and the name of the error that it raised."""
         shown: list[str] = []
 
         def take(message: dict[str, Any]) -> None:
@@ -120,7 +120,7 @@ class Terminal:
         self._environment = {**os.environ, "PATH": path, "COLUMNS": "120"}
 
     def run(self, command: str) -> tuple[str, int]:
-        """Run one command; gives what it printed, errors among it, and its exit code."""
+        """Run one command; return its output, including errors, and its exit code."""
         done = subprocess.run(
             ["/bin/bash", "-c", command],
             cwd=self._folder,
@@ -136,7 +136,7 @@ class Terminal:
 
 
 def commands(text: str) -> list[tuple[str, str]]:
-    """Read a console block: each command after ``$``, with its continued lines, and what it is said to print."""
+    """Parse a console block: each command after ``$``, with its continued lines, and its expected output."""
     found: list[tuple[str, str]] = []
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         lines = part.split("\n")
@@ -146,7 +146,7 @@ def commands(text: str) -> list[tuple[str, str]]:
 
 
 class Stopwatch:
-    """Seconds since it was made."""
+    """Measures the seconds since it was made."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""A Docker daemon of ours on a socket: it makes no containers, and does in their folders what a test says they do."""
+"""A fake Docker daemon on a socket: it makes no containers, and does in their folders what a test defines."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ IMAGE = "sha256:" + "1" * 64
 
 
 class FakeDockerd(socketserver.ThreadingUnixStreamServer):
-    """Containers are what they were asked for, and how they are: ``{"config": …, "state": …, "said": …}``, by name.
+    """The containers are in a dict by name: ``{"config": …, "state": …, "said": …}``, as requested, and their state.
 
-    ``live`` is what a container does when it is started. ``refuses`` has, by the beginning of what is asked for (as
-    ``POST /networks/create``), the number and the words of a no. ``asked`` is everything that was asked for.
-    ``podman`` is what it tells of itself as Podman.
+    ``live`` acts as a container when it is started. ``refuses`` has the status and the message of each refusal, by the
+    beginning of the request (such as ``POST /networks/create``). ``asked`` lists all requests.
+    ``podman`` is its answer about itself as Podman.
     """
 
     daemon_threads = True
@@ -43,13 +43,13 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
         self.networks: dict[str, dict[str, Any]] = {}
         self.asked: list[str] = []
         self.is_behind = False
-        """Whether its list says of each container that it still runs."""
+        """Whether its list still shows every container as running."""
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Keep quiet: who gave up does not hear the answer any more."""
+        """Ignore the error: a client that gave up has closed its connection."""
 
     def answer(self, what: str, body: dict[str, Any]) -> tuple[int, object]:
-        """Give the number and the body of an answer."""
+        """Return the status and the body of an answer."""
         plain = what.replace("/v1.41/", "/", 1)
         self.asked.append(plain)
         no = next((no for start, no in self.refuses.items() if what.startswith(start) or plain.startswith(start)), None)
@@ -146,7 +146,7 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
 
 
 def _filters(labels: dict[str, str]) -> set[str]:
-    """Give all by which a daemon finds something that has these labels."""
+    """Return all filters by which a daemon finds an object that has these labels."""
     return {*labels, *(f"{name}={text}" for name, text in labels.items())}
 
 
@@ -188,18 +188,18 @@ def serving(path: Path, live: Callable[[dict[str, Any]], None]) -> Iterator[Fake
 
 
 def room(container: dict[str, Any]) -> Path:
-    """Give the folder of this machine that a container would see as its own."""
+    """Return the folder of this machine that a container would see as its own."""
     [first, *_] = container["config"]["HostConfig"]["Mounts"]
     return Path(first["Source"])
 
 
 def end(container: dict[str, Any], code: int, said: str = "") -> None:
-    """Let a container have ended."""
+    """Set the state of a container that has ended."""
     container["state"], container["said"] = {"Status": "exited", "ExitCode": code}, said
 
 
 def answer(container: dict[str, Any], *, token: str = "", listens: bool = True) -> None:
-    """Do what a container does that tries its folder, and sees it."""
+    """Act as a container that tests its folder, and can read it."""
     folder = room(container)
     token = token or (folder / "token").read_text()
     if listens:

@@ -1,4 +1,4 @@
-"""Somebody who downloads images, at a daemon of ours that says what a test lets it."""
+"""A client that pulls images from a fake daemon, whose answers a test defines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def told(layer: str, status: str, current: int = 0, total: int = 0) -> dict[str,
 
 
 class Daemon:
-    """One that takes any question for an image, and answers with what is put in ``lines``; None ends an answer."""
+    """A daemon that accepts each request for an image and answers with what ``lines`` has; None ends an answer."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -88,7 +88,7 @@ def pulls_of(daemon: Daemon, when: Any = "missing", seconds: float = 20.0) -> Im
 
 
 class Ear:
-    """Somebody who waits for an image, and what they heard."""
+    """A task that waits for an image, and the progress that it got."""
 
     def __init__(self, pulls: ImagePuller, name: str = NAME) -> None:
         self.heard: list[PullProgress] = []

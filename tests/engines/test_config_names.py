@@ -1,4 +1,4 @@
-"""A name in the configuration that nobody reads is told at once, with what it may have been meant to be."""
+"""A name in the configuration that no class reads is reported at once, with the nearest existing name."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class New(Engine):
 
 @pytest.fixture(autouse=True)
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package that is really installed, with engines that cannot be imported for four reasons."""
+    """Install a real package, with engines that cannot be imported for four reasons."""
     info = tmp_path / "far_engines-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: far-engines\nVersion: 1.0\nProvides-Extra: moon\n")
@@ -72,7 +72,7 @@ def test_the_local_engine_is_found_and_configured_by_its_parent(tmp_path: Path) 
 
 
 def test_an_engine_that_is_configured_with_what_it_cannot_take_is_refused_with_its_words(tmp_path: Path) -> None:
-    """The controller made a mistake, it said, and had the reason in its log."""
+    """It was reported as an internal error, with the reason only in the controller's log."""
     config = Config({"LocalEngine": {"data_dir": str(tmp_path), "grace": "soon"}})
     with pytest.raises(RefusedError, match=r"'local' has an invalid configuration: .*'grace' trait.*'soon'") as told:
         registry.create("local", Configurable(config=config))
@@ -81,8 +81,8 @@ def test_an_engine_that_is_configured_with_what_it_cannot_take_is_refused_with_i
 
 
 def test_a_name_that_an_engine_does_not_have_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    """Hosts were left open by whoever wrote ``network_isolaton``, and nobody said so."""
-    inner = {"Part": {"anything": 1}}  # of what an engine may be the parent of
+    """``network_isolaton`` in the configuration gave hosts without isolation, and no error."""
+    inner = {"Part": {"anything": 1}}  # a class of which an engine may be the parent
     config = Config({"LocalEngine": {"data_dir": str(tmp_path), "apply_limit": False, **inner}})
     with pytest.raises(
         RefusedError, match=r"'local' has an invalid configuration: c\.LocalEngine\.apply_limit is no"

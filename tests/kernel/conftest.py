@@ -1,4 +1,4 @@
-"""A shell without a terminal, and what it finds: a fake controller, or a real one with all that it starts."""
+"""A shell without a terminal, and its controller: a fake one, or a real one with all that it starts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def controller(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedController]:  # noqa: ARG001 - it must be there first
-    """Give a fake controller; one that is started on demand is this one again."""
+    """Provide a fake controller; a start on demand returns this one."""
     fake = ScriptedController()
     monkeypatch.setattr(autostart, "start", fake.start)
     fake.start()
@@ -56,14 +56,14 @@ def _shell() -> InteractiveShell:
 
 @pytest.fixture
 def shell(controller: ScriptedController) -> Iterator[InteractiveShell]:  # noqa: ARG001 - it must be there first
-    """Give a shell with the extension loaded; its screen is text."""
+    """Provide a shell with the extension loaded; its output is text."""
     yield _shell()
     session.close_session()
 
 
 @pytest.fixture
 def real(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give the folder that the test works in; whoever asks first starts a real controller, and at the end all goes."""
+    """Return the test's working folder. The first request starts a real controller; all of it ends with the test."""
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     stop_everything()
@@ -72,7 +72,7 @@ def real(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def notebook(real: Path) -> InteractiveShell:  # noqa: ARG001 - it must be there first
-    """Give a shell whose first job starts a real controller."""
+    """Provide a shell whose first job starts a real controller."""
     return _shell()
 
 
@@ -94,7 +94,7 @@ class Screenshots:
 
 @pytest.fixture
 def front_end(shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch) -> Screenshots:
-    """Make the shell look like a kernel whose front end may be asked for input: a person is there."""
+    """Make the shell look like a kernel whose front end can ask the user for input."""
     shots = Screenshots()
 
     class Kernel:

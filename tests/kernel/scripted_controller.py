@@ -123,7 +123,7 @@ class ScriptedController:
             self._news.notify_all()
 
     def change_unseen(self, job_id: str, **fields: Any) -> None:
-        """Change a job whose event is dropped before anybody asks for it."""
+        """Change a job whose event is dropped before any client requests it."""
         with self._news:
             self.jobs[job_id] = replace(self.jobs[job_id], **fields)
             self.forgotten = len(self.events) + 1

@@ -1,8 +1,8 @@
-"""Temporary files of a run: they have a folder that ends with the run, and a run that leaves others elsewhere fails.
+"""Temporary files of a run: they are in a folder that ends with the run; a run that leaves others elsewhere fails.
 
 The folder is TMPDIR for the workers and all that they start. A run fails only if ``FAIL_VARIABLE`` is set and no other
-run goes on: of runs beside each other each sees what the other one uses. Nor does it fail with second chances: a worker
-that was ended removes nothing. CI does not set it yet. Controllers and agents that a test kills leave their sockets in
+run is active: of parallel runs each sees the files of the others. Nor does it fail with reruns of tests: a worker
+that was killed removes nothing. CI does not set it yet. Controllers and agents that a test kills leave their sockets in
 folders in ``/tmp`` and links to their hosts; those are removed.
 """
 
@@ -38,10 +38,10 @@ _BEFORE = pytest.StashKey[set[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the folder, but for workers, who inherit its name."""
+    """Make the folder, except in workers, which inherit its name."""
     if hasattr(config, "workerinput"):
         return
-    # pytest keeps the folders of the last runs, which is what one looks into after a failure.
+    # pytest keeps the folders of the last runs, to be inspected after a failure.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     folder = Path(tempfile.mkdtemp(prefix=_OWN))
     config.stash[_BEFORE] = find_ours()
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
-    """Say what is left outside of the folder."""
+    """Report what remains outside of the folder."""
     yield
     config = session.config
     if _BEFORE not in config.stash:

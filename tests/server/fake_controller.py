@@ -26,7 +26,7 @@ from jupyter_smx.model.status import SecondaryStatus, status_of
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """One request as it reached the controller."""
+    """One request as the controller received it."""
 
     method: str
     path: str
@@ -40,7 +40,7 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
     headers: dict[str, str] = {}
     waits: bool = False
-    """Whether the answer comes at the end of the request's ``wait``, as of a log without news."""
+    """Whether the answer comes at the end of the request's ``wait``, as for a log without new lines."""
 
 
 def job(number: int = 1, step: SecondaryStatus = SecondaryStatus.TRAINING, **fields: Any) -> JobSummary:
@@ -73,7 +73,7 @@ def pool(number: int = 1, **fields: Any) -> PoolSummary:
 
 
 class Endless:
-    """An artefact as large as you like: how much of it was sent, and whether the receiver makes it wait."""
+    """An artefact of any size: counts the bytes sent, and whether the receiver makes it wait."""
 
     path = "/v1/jobs/a/artifacts/endless"
     limit = 200 * 2**20
@@ -114,7 +114,7 @@ class FakeController:
         self._path: Path | None = None
 
     def listen(self, path: Path | None = None) -> None:
-        """Listen at a path, or where clients of the data folder look for a controller."""
+        """Listen at a path, or where clients of the data folder expect a controller."""
         if path is None:
             controller_launch.ensure_folders()
             path = Path(controller_launch.socket_address())
@@ -124,7 +124,7 @@ class FakeController:
         self._path = path
 
     async def close(self) -> None:
-        """End as a process ends: connections break, the socket stays or is removed by whoever comes next."""
+        """End like a process: connections break, and the socket file stays until the next controller removes it."""
         if self._server is None:
             return
         self._server.stop()
@@ -142,7 +142,7 @@ class FakeController:
         self.answer(method, path, status, ErrorBody(code=code, message=message))
 
     async def happen(self, thing: JobSummary | PoolSummary) -> Event:
-        """Let a job or a pool change, and tell whoever waits."""
+        """Change a job or a pool, and wake all waiting requests."""
         async with self._news:
             self.seq += 1
             is_job = isinstance(thing, JobSummary)

@@ -1,4 +1,4 @@
-"""Who may do what: authentication, authorisation and XSRF on every route and verb."""
+"""Permissions of users: authentication, authorisation and XSRF on every route and verb."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WRITING = [route for route in ROUTES if route.verb != "GET"]
 
 
 class Clerk(Authorizer):
-    """Writes down what is asked, and refuses it when told to."""
+    """Records each authorisation request, and refuses it if the test says so."""
 
     asked: list[tuple[str, str]] = []  # noqa: RUF012 - one list for the server's instance and the test
     refuse = False

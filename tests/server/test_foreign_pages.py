@@ -1,4 +1,4 @@
-"""Number 28 of the catalogue at the Jupyter server: a page elsewhere, or one that was led here, drives no route."""
+"""Number 28 of the catalogue at the Jupyter server: no page of another origin, or led here by a trick, uses a route."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_no_route_is_a_websocket_which_no_rule_of_one_origin_protects() -> None:
 async def test_a_name_that_leads_here_by_a_trick_is_refused_with_every_verb_even_with_the_token(
     route: Route, jp_fetch: Any, controller: FakeController
 ) -> None:
-    """DNS rebinding: the browser believes that this server is the page's own."""
+    """DNS rebinding: for the browser, this server has the page's own origin."""
     await controller.happen(job())
     controller.answer(route.upstream_verb or route.verb, route.upstream, 200, {})
     for verb in VERBS:
@@ -59,9 +59,9 @@ async def test_a_page_elsewhere_gets_nothing_with_the_users_cookie_whatever_it_s
         "Sec-Fetch-Site": "cross-site",
     }
     for kind in ("application/json", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
-        # Even one who had guessed the token of the form.
+        # Even a page that guessed the XSRF token is refused.
         for guess in ({}, {"X-XSRFToken": "guessed"}):
-            # Jupyter does not even say that there is something (404), and reads no broken form (400).
+            # Jupyter answers 404 as if the route did not exist, and 400 to a form that it cannot read.
             status = await status_of(jp_fetch, route, page | {"Content-Type": kind} | guess)
             assert status in {400, 403, 404}, (kind, guess)
     assert controller.seen == []

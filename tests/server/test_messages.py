@@ -1,4 +1,4 @@
-"""Messages for somebody who has no page open: when they are sent, what is in them, and that a real webhook has them."""
+"""Messages to a user without an open page: when they are sent, what they say, and that a real webhook receives them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LOG = logging.getLogger("test")
 
 
 class Webhook:
-    """A real HTTP server that keeps what is posted to it."""
+    """A real HTTP server that keeps the bodies of its POST requests."""
 
     def __init__(self) -> None:
         self.got: list[dict[str, Any]] = []

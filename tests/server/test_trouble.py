@@ -1,4 +1,4 @@
-"""What a browser is told in trouble: which side has which version, who may not come in, what cannot start."""
+"""What a browser receives on errors: the versions of both sides, missing permissions, failed starts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Nobody(Authorizer):
-    """Lets everybody in but to jobs and pools."""
+    """Allow every action except those on jobs and pools."""
 
     def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
         del handler, user, action
@@ -91,7 +91,7 @@ def spoil(folder: Path) -> None:
 
 
 def mend(folder: Path) -> FakeController:
-    """Make it a folder again, in which a controller listens."""
+    """Make it a folder again, and let a controller listen in it."""
     folder.unlink()
     controller_launch.ensure_folders()
     fake = FakeController()
@@ -150,7 +150,7 @@ def test_a_folder_that_may_not_be_written_is_named_with_the_reason_and_two_cures
 
 
 class Leaving:
-    """A controller on its way out: it takes a line, hides its door, and cuts the line without a word."""
+    """A controller that exits: it accepts one connection, removes its socket, and closes the connection."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -183,7 +183,7 @@ async def test_what_is_not_safe_to_repeat_is_never_asked_twice(jp_fetch: Any, co
 
 
 class Cutting:
-    """A controller that cuts its first connections after it read their requests, and then listens as another one."""
+    """A controller that closes its first connections after it read their requests, and then answers as another one."""
 
     def __init__(self, cuts: int) -> None:
         self.cuts = cuts
@@ -208,7 +208,7 @@ class Cutting:
 
 
 class Pauses:
-    """A clock that only the pauses of a connection move on."""
+    """A clock that only the pauses of a connection advance."""
 
     def __init__(self, connection: ControllerConnection) -> None:
         self.now = 1.0
@@ -284,7 +284,7 @@ async def test_a_submission_that_may_have_been_received_says_so_with_its_id(
 
 
 async def ready() -> None:
-    """Start nothing: one listens."""
+    """Start nothing: a controller listens already."""
 
 
 async def no_start() -> None:

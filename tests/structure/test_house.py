@@ -1,4 +1,4 @@
-"""The numbers of the house, counted: lengths, borders, clocks, and tests that do not sleep."""
+"""Rules that are counted: lengths, imports, clocks, and tests that do not sleep."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ BORDERS = {
     "jupyter_smx/server/message_sender.py": "receivers may answer anything, and one message must not end the others",
     "jupyter_smx/server/event_relay.py": "one bad event must not end the relay",
 }
-"""Files that may catch everything and go on, and whose code or fault it is that they meet there."""
+"""Files that may catch everything and continue, and whose code or failure they catch there."""
 
 GENERATED = "src/_types.ts"
-"""Nobody writes or reads it; `make types-check` sees that it is what the structs say."""
+"""Generated, so no rule of style applies; `make types-check` compares it with the structs."""
 
 CLOCKS = {
     "jupyter_smx/agent": "hosts have their own clocks",
@@ -70,13 +70,13 @@ CLOCKS = {
     "jupyter_smx/server": "tells the browser the time of this side",
     "jupyter_smx/testing": "stands where the kernel stands",
 }
-"""Files and folders at the edge that may look at the world's clock, and why."""
+"""Files and folders at the edge that may read the wall clock, and why."""
 
 SLEEPERS = {
     "tests/faults/chaos": "faults last for a while, by a seed",
     "tests/engines/test_contract_itself.py": "engines that block the loop are what is tested",
 }
-"""Tests that may pass real time, and why."""
+"""Tests that may let real time pass, and why."""
 
 
 @functools.cache
@@ -99,7 +99,7 @@ def name(path: Path) -> str:
 
 
 class Facts(NamedTuple):
-    """What the rules of this file count in one Python file; all are found in one walk, for trees are large."""
+    """What the rules of this file count in one Python file; one walk collects all of it, because trees are large."""
 
     has_docstring: bool
     functions: dict[str, int]
@@ -126,7 +126,7 @@ def facts(path: Path) -> Facts:
 
 
 def is_broad(handler: ast.ExceptHandler) -> bool:
-    """Say whether a handler catches everything and does not raise it again."""
+    """Return True if a handler catches everything and does not raise it again."""
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     broad = any(kind is None or (isinstance(kind, ast.Name) and kind.id in BROAD) for kind in kinds)
     last = handler.body[-1]
@@ -134,7 +134,7 @@ def is_broad(handler: ast.ExceptHandler) -> bool:
 
 
 def is_sleep(call: ast.Call) -> bool:
-    """Say whether a call passes time; ``asyncio.sleep(0)`` only lets others run."""
+    """Return True if a call lets time pass; ``asyncio.sleep(0)`` only yields to other tasks."""
     called = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     first = call.args[0] if call.args else None
     return called == "sleep" and not (isinstance(first, ast.Constant) and first.value == 0)
@@ -241,7 +241,7 @@ def test_the_page_knows_the_version_of_the_package() -> None:
 
 
 def test_every_engine_is_kept_from_the_others() -> None:
-    """A new one is not seen by import-linter before it stands in its list."""
+    """Import-linter checks a new engine only once it is in the list of the contract."""
     contracts = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (apart,) = map(json.loads, re.findall(r'"Engines do not import each other"\n.*\nmodules = (.*)', contracts))
     folders = [path.parent.name for path in (ROOT / "jupyter_smx" / "engines").glob("*/engine.py")]

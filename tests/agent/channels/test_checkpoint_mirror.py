@@ -1,4 +1,4 @@
-"""A folder that is kept elsewhere: what is new, changed, gone, half written, in the way, or cannot be looked at."""
+"""A folder that is mirrored elsewhere: files that are new, changed, gone, incomplete, in the way, or unreadable."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_a_copy_that_is_cut_short_leaves_the_old_file_and_is_not_restored(
 
     def die(_source: str, target: str) -> None:
         write(there, target.rpartition("/")[2], "bet")
-        raise KeyboardInterrupt  # as a process that is killed: nothing is tidied up
+        raise KeyboardInterrupt  # like a process that is killed: no cleanup
 
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint.safe_open, "copy", die)
@@ -185,9 +185,9 @@ def test_a_copy_that_is_cut_short_leaves_the_old_file_and_is_not_restored(
     assert (there / "model.pt").read_text() == "good"
     fresh = tmp_path / "fresh"
     fresh.mkdir()
-    Mirror(str(fresh), FolderStore(str(there), "algo-2")).restore()  # another host leaves it, and does not take it
+    Mirror(str(fresh), FolderStore(str(there), "algo-2")).restore()  # another host neither uses nor removes it
     assert files(fresh) == {"model.pt": "good"}
-    Mirror(str(fresh), FolderStore(str(there), "algo-1")).restore()  # the same host tidies up
+    Mirror(str(fresh), FolderStore(str(there), "algo-1")).restore()  # the same host removes it
     assert files(there) == {"model.pt": "good"}
 
 
@@ -265,7 +265,7 @@ def test_what_cannot_be_looked_at_counts_as_there(
 
 @pytest.fixture
 def blind(monkeypatch: pytest.MonkeyPatch, here: Path) -> Callable[[], None]:
-    """Give what lets a folder be unreadable, also to the superuser, whom permissions do not stop."""
+    """Return a function that makes a folder unreadable, even for root, which file modes do not restrict."""
     real = os.scandir
 
     def scandir(path: str) -> object:

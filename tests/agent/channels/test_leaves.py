@@ -1,4 +1,4 @@
-"""What a channel is shown from where its links lead out of it: everything is there, and nothing leads past it."""
+"""Links that lead out of a channel's folder: all their targets are in the channel, and no link leads past it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LINKS = st.lists(
 
 
 def built(top: Path, wishes: list[tuple[str, str, str, bool]]) -> Path:
-    """Make folders with a file each, and links of each kind between them; gives the one that a channel is made of."""
+    """Make folders with a file each, and links of each kind between them; return the channel's source folder."""
     for name in FOLDERS:
         (top / name).mkdir(parents=True, exist_ok=True)
         (top / name / "own.csv").write_text(name)
@@ -44,7 +44,7 @@ def pairs_of(source: Path) -> list[tuple[str, str]]:
 
 
 def readable(folder: Path) -> dict[str, str]:
-    """Name the files that who follows links finds, by their names there, with what they say."""
+    """Return the texts of all files that can be read by following links, by their paths."""
 
     def there() -> Iterator[tuple[str, str]]:
         for level in descend(str(folder), follow=True, on_error=raise_unless_loop):
@@ -56,7 +56,7 @@ def readable(folder: Path) -> dict[str, str]:
 
 
 def ways_out(folder: Path) -> list[Path]:
-    """Name the links in a folder that lead out of it, or by a whole path: past what shows it."""
+    """Return the links in a folder that lead out of it, or that have an absolute target, which a host cannot follow."""
     inside = (path for path in folder.rglob("*") if path.is_symlink())
     return [path for path in inside if path.readlink().is_absolute() or folder not in path.resolve().parents]
 

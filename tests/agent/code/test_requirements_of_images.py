@@ -1,4 +1,4 @@
-"""What a job requires where its Python is an image's: pip installs it before the script, for that job and no other."""
+"""Requirements of a job if its Python is the image's: pip installs them before the script, for that job alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ print(json.dumps({
 
 
 def nearby(folder: Path, *wheels: tuple[str, str]) -> dict[str, str]:
-    """Write wheels, and give the variables by which pip finds them and asks nobody."""
+    """Write wheels, and return the variables by which pip finds them without an index."""
     for name, number in wheels:
         write_wheel(folder / "wheels", name, number, code="__version__ = version\n")
     return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder / "wheels")}
@@ -68,7 +68,7 @@ def test_it_is_installed_for_one_job_and_what_is_there_already_is_not(
 
 
 def start_image(start: Callable[..., Agent], folder: Path) -> tuple[Agent, Path]:
-    """Start a host whose Python has a folder of packages of its own, where a test writes some; gives both."""
+    """Start a host whose Python has its own folder of packages, to which a test writes; return both."""
     image = folder / "image" / "site-packages"
     image.mkdir(parents=True)
     path = os.pathsep.join([str(image), os.environ.get("PYTHONPATH", "")])
@@ -76,7 +76,7 @@ def start_image(start: Callable[..., Agent], folder: Path) -> tuple[Agent, Path]
 
 
 def pack(folder: Path, values: dict[str, Any]) -> dict[str, str]:
-    """Write variables as a kernel packs them."""
+    """Pack variables as a kernel does."""
     data = pickle.dumps({name: cloudpickle.dumps(value) for name, value in values.items()})
     path = folder.with_suffix(".pkl")
     path.write_bytes(data)
@@ -85,7 +85,7 @@ def pack(folder: Path, values: dict[str, Any]) -> dict[str, str]:
 
 
 def warm(agent: Agent, module: str) -> None:
-    """Let a host import a module beforehand."""
+    """Let a host preload a module."""
     agent.client.ask("preload", modules=[module])
     assert module in agent.client.event("preload")["loaded"]
 

@@ -1,4 +1,4 @@
-"""A folder of code on a host: where it lies, what finds it, and that no job sees another one's."""
+"""A folder of code on a host: where it is, what finds it, and that no job sees the folder of another one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def trees(agent: Agent) -> list[Path]:
 
 
 def waits(agent: Agent, source: Mapping[str, Any]) -> bool:
-    """Say whether the host has a copy for the next job."""
+    """Return True if the host has a copy for the next job."""
     return (agent.folder / "code" / source["sha256"] / "ready").is_dir()
 
 
@@ -64,7 +64,7 @@ def test_an_entry_point_is_run_as_sagemakers_toolkit_runs_it(agent: Agent, tmp_p
 
 
 def test_in_its_own_world_the_code_lies_in_opt_ml_code(isolated: Agent, tmp_path: Path) -> None:
-    del tmp_path  # is hidden there
+    del tmp_path  # it is hidden on the host
     source = packed(isolated.folder, {**FILES, "sub/train.py": WHERE})
     seen = isolated.json(WHERE, source_dir=source, entry_point="sub/train.py")
     assert seen["path"] == ["/opt/ml/code/sub", "/opt/ml/code"]
@@ -136,7 +136,7 @@ def test_tracebacks_of_an_entry_point_name_the_users_script(agent: Agent) -> Non
 
 
 def test_the_reason_of_a_driven_script_names_its_files_as_the_script_itself_does(agent: Agent, tmp_path: Path) -> None:
-    """It is what SageMaker reads of ``/opt/ml/output/failure``, where nobody knows of a folder in a notebook's home."""
+    """SageMaker reads the reason from ``/opt/ml/output/failure``; there, paths of a notebook's home have no meaning."""
     fit = "import helper\nhelper.broken()\n"
     source = packed(tmp_path, {"fit.py": fit, "helper.py": "def broken():\n    1 / 0\n"})
     record = agent.run(fit, source_dir=source, entry_point="fit.py", folder="/home/me", contract="v3")
@@ -167,7 +167,7 @@ def test_what_a_job_does_to_its_code_is_gone_with_it(
         assert agent.run(WRITES, source_dir=source)["exit_code"] == 0
         if idle:
             wait_until(lambda: waits(agent, source), "a copy waits")
-    Path(source["path"]).unlink(missing_ok=True)  # so the next job can only have what the host kept
+    Path(source["path"]).unlink(missing_ok=True)  # so the next job can only get the host's copy
     look = (
         "import json, os, helper\nfrom pkg import part\n"
         "print(json.dumps([helper.X, part.Y, os.path.exists('data.txt'), os.path.exists('new.py')]))"
@@ -314,7 +314,7 @@ def test_processes_that_the_script_starts_find_the_code(agent: Agent, tmp_path: 
 def test_a_copy_that_waits_is_what_the_next_job_gets(
     isolated: Agent, tmp_path: Path, wait_until: Callable[..., Any]
 ) -> None:
-    del tmp_path  # is hidden there
+    del tmp_path  # it is hidden on the host
     source = packed(isolated.folder, FILES, size=100_000_000)
     look = "import json, os, helper; print(json.dumps([os.stat('.').st_ino, os.getcwd(), helper.X]))"
     for kind, folder in (("train", "/opt/ml/code"), ("process", "/opt/ml/processing/input/code")):

@@ -1,4 +1,4 @@
-"""The rules of sagemaker-training on distributions, row by row: who takes part, who leads, the words of a runner."""
+"""Sagemaker-training's rules on distributions, row by row: participants, the leader, the arguments of a runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorFlow's two strategies, row by row: who is told what in ``TF_CONFIG``, at which ports, and who nothing."""
+"""TensorFlow's two strategies, row by row: which hosts get which ``TF_CONFIG``, with which ports, and which none."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Family(NamedTuple):
-    """A job with its zygote and the nursery of both; ``its_end`` is the job's end of its socket."""
+    """A job with its zygote and the fork server of both; ``its_end`` is the job's end of its socket."""
 
     loop: Loop
     nursery: ForkServerPool
@@ -33,7 +33,7 @@ class Family(NamedTuple):
     its_end: socket.socket
 
     def is_process(self, process: subprocess.Popen[bytes]) -> None:
-        """Let the job be this process."""
+        """Make this process the job's process."""
         self.job.pid = process.pid
         self.nursery._watch_exit(self.job)
 
@@ -65,7 +65,7 @@ def test_what_a_child_said_before_its_end_is_heard_although_its_end_is_known_fir
 
 
 def test_a_job_that_told_its_end_is_over_when_it_is_gone_although_its_zygote_says_nothing(family: Family) -> None:
-    """A zygote that forks the next child has no time; what became of the process is still its to say."""
+    """A zygote that forks the next child is busy; its later report of the exit is still accepted."""
     heard: list[tuple[int | None, float]] = []
     job, loop = family.job, family.loop
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
@@ -116,7 +116,7 @@ def test_a_job_is_told_as_fast_as_it_reads(family: Family) -> None:
 
 
 class Words(bytearray):
-    """What a job is told, of which it can be known that nobody has it any more."""
+    """The data that is sent to a job; a weak reference shows when it is released."""
 
 
 @pytest.mark.parametrize("size", [1, 1 << 20], ids=["at once", "bit by bit"])
@@ -151,7 +151,7 @@ def test_what_a_job_was_told_is_let_go(family: Family, monkeypatch: pytest.Monke
 def test_a_job_that_was_given_up_before_it_was_born_is_killed_when_it_is(
     family: Family, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ran the user's code, which it found in its socket."""
+    """Otherwise the process would run the user's code, which it reads from its socket."""
     given_up = Job.__new__(Job)
     given_up.child, given_up.host, given_up.left_behind = family.job, SimpleNamespace(), []  # type: ignore[assignment]
     monkeypatch.setattr(Job, "_on_exit", lambda *_: None)

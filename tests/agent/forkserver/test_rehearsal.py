@@ -28,7 +28,7 @@ print(json.dumps([lines, before == state()]))
 
 
 def test_a_rehearsal_goes_all_the_way_to_the_first_line_and_leaves_nothing(tmp_path: Path) -> None:
-    """The job before may be running in the same folders, or somebody may have removed them."""
+    """The previous job may still run in the same folders, or another process may have removed them."""
     host = tmp_path / "host"
     host.mkdir()
     words = [sys.executable, "-c", REHEARSES, os.fspath(host / "ml")]

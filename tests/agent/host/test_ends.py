@@ -50,7 +50,7 @@ def test_the_keep_alive_counts_from_the_end_of_the_job(agent: Agent) -> None:
 
 
 def test_a_host_ends_whatever_its_job_leaves(agent: Agent) -> None:
-    """Also folders deeper than Python calls itself: who failed to remove them on the way out never ended any more."""
+    """Even folders deeper than Python's recursion limit: an agent that failed to remove them did not exit."""
     job, _lease = agent.start(DEEP + FOREVER)
     agent.wait_for_log(job, "on")
     assert agent.client.ask("end")["ok"]
@@ -115,7 +115,7 @@ if not os.fork():
 
 @pytest.mark.parametrize("leaves", [HIDES, HOPS], ids=["who hides", "who is somebody else all the time"])
 def test_end_kills_whatever_the_job_started(start_agent: Callable[..., Agent], leaves: str) -> None:
-    """A session of its own was not reached: its parents were gone when somebody looked for what they had started."""
+    """A process in a session of its own was missed: its parents had exited when the agent searched for descendants."""
     agent = start_agent(options={"program": (sys.executable, "-c", DAWDLES)})
     job, _lease = agent.start(leaves + STUBBORN)
     said = agent.wait_for_log(job, "on").split()

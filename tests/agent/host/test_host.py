@@ -1,4 +1,4 @@
-"""Stopping jobs, what they leave behind, and their logs."""
+"""Stopping jobs, what they leave, and their logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("own_shared_memory")
 
 
 def test_a_stop_is_polite_first(agent: Agent) -> None:
-    # No print: Python forbids it in a handler that comes while the line before is being written.
+    # No print: Python forbids it in a handler that runs while the line before is being written.
     source = "import os, signal, sys\nsignal.signal(15, lambda *_: (os.write(1, b'bye\\n'), sys.exit(0)))\n" + FOREVER
     job, lease = agent.start(source)
     agent.wait_for_log(job, "on")
@@ -132,7 +132,7 @@ def test_bug_20_shared_memory_that_somebody_uses_is_left_alone(agent: Agent) -> 
 
 
 def test_bug_20_a_semaphore_that_somebody_has_just_made_is_left_alone(agent: Agent) -> None:
-    """Whom it is for opens it by its name, in a moment: a process that multiprocessing spawns, of another program."""
+    """A process that multiprocessing spawns runs another program, and opens it by its name a moment later."""
     job, _lease = agent.start(FOREVER)
     agent.wait_for_log(job, "on")
     lock = multiprocessing.get_context("spawn").Lock()

@@ -31,7 +31,7 @@ sys.exit(serve.main([sys.argv[1]]))
 def test_a_host_that_finds_no_room_to_begin_ends_with_a_code_of_its_own(
     tmp_path: Path, what: str, number: int, code: int
 ) -> None:
-    """Whoever waits for it would wait in vain, and could not tell why: on a full disk it writes no log either."""
+    """Its exit code is the only hint for the engine that waits for it: on a full disk it writes no log either."""
     about = {"protocol": 1, "host": "algo-1", "cluster": "c", "isolate": False, "hosts": ["algo-1"]}
     (tmp_path / "host.json").write_text(json.dumps(about))
     words = [sys.executable, "-c", STARTS, os.fspath(tmp_path), what, str(number)]

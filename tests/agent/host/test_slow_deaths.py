@@ -1,4 +1,4 @@
-"""Processes that outlive their job although they were killed: waited for as long as there are fewer and fewer."""
+"""Processes that outlive their job although they were killed: the host waits as long as their number falls."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_more_of_them_are_no_reason_to_wait_longer(counts: list[int], began: flo
 def test_one_that_gives_back_its_memory_is_waited_for_longer_than_one_that_does_nothing(
     monkeypatch: pytest.MonkeyPatch, step: float, lasted: float
 ) -> None:
-    """To give back hundreds of GB takes more than ten seconds, in which it computes."""
+    """The kernel needs more than ten seconds to free hundreds of GB; the process uses CPU time meanwhile."""
     now, given_up, calls = [0.0], [], []
     loop = SimpleNamespace(later=lambda _pause, call: calls.append(call))
     monkeypatch.setattr(stop_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
@@ -91,7 +91,7 @@ def test_one_that_gives_back_its_memory_is_waited_for_longer_than_one_that_does_
 
 
 class Ice:
-    """A control group whose processes stand still, and which no signal ends while they do."""
+    """A control group that freezes its processes; a frozen process does not react to any signal."""
 
     def __init__(self, group: Path) -> None:
         self._group = group
@@ -127,7 +127,7 @@ def ice() -> Iterator[Ice]:
 
 
 def left_on_ice(agent: Agent, ice: Ice, gate: Path) -> tuple[str, list[int]]:
-    """Run a job whose two processes outlive it; gives its id and their numbers."""
+    """Run a job whose two processes outlive it; return its id and their process ids."""
     job, _lease = agent.start(LEAVE.replace("GATE", repr(str(gate))))
     pids = [int(word) for word in agent.wait_for_log(job, "\n").split()]
     ice.hold(pids)
@@ -163,7 +163,7 @@ def test_a_host_with_a_process_that_cannot_be_killed_ends_and_says_so(
 def test_a_job_that_cannot_be_killed_is_stopped_all_the_same_and_its_host_ends_and_says_so(
     agent: Agent, ice: Ice, wait_until: Callable[..., object]
 ) -> None:
-    """As one that waits for a disk: its stop, and its time, were never over."""
+    """Like a process that waits for a disk: its stop, and its maximum run time, never ended."""
     job, lease = agent.start("import os\nprint(os.getpid(), flush=True)\n" + FOREVER)
     pid = int(agent.wait_for_log(job, "on").split()[0])
     ice.hold([pid])
@@ -179,7 +179,7 @@ def test_a_job_that_cannot_be_killed_is_stopped_all_the_same_and_its_host_ends_a
 
 
 def test_a_stop_is_over_when_nobody_brings_inputs_any_more(agent: Agent, ice: Ice, tmp_path: Path) -> None:
-    """Else the next job meets them, and is told that it left them behind."""
+    """Otherwise the next job meets these processes, and its record says that it left them."""
     with (tmp_path / "big").open("wb") as file:
         file.truncate(2**36)
     before = process.children(agent.process.pid)
@@ -238,7 +238,7 @@ def at_that_moment(pid):
 process.is_alive = at_that_moment
 main()
 """
-"""An agent that asks of some processes whether they live at the very moment when they end."""
+"""An agent that checks some processes at the very moment when they end."""
 CHAIN = """
 import os, signal
 def be(name): open("/proc/self/comm", "w").write(name)
@@ -257,7 +257,7 @@ os.read(ours, 1)
 
 
 def test_it_is_not_silent_while_who_ends_leaves_a_child_of_its_own(start_agent: Callable[..., Agent]) -> None:
-    """They were read first and asked for their lives afterwards: of one that ended in between the child lived on."""
+    """The agent listed the processes before it checked them: a child of one that ended in between was missed."""
     agent = start_agent(options={"program": (sys.executable, "-c", FALLING)})
     agent.run(CHAIN)
     names = {process.comm(one.pid) for one in agent.processes()}
@@ -266,7 +266,7 @@ def test_it_is_not_silent_while_who_ends_leaves_a_child_of_its_own(start_agent: 
 
 
 def test_of_hundreds_of_processes_some_are_named_and_the_others_counted(agent: Agent) -> None:
-    """A host named 1,500 for 16 seconds, in which they ran on, and answered nobody."""
+    """A host named 1,500 for 16 seconds, while they ran on and the host answered no request."""
     source = """
 import os, signal, socket
 server = socket.create_server(("127.0.0.1", 0))

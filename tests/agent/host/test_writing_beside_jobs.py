@@ -1,4 +1,4 @@
-"""What an agent writes where jobs can write as well: it waits for no pipe, and follows no link to another file."""
+"""What an agent writes where jobs can write, too: it blocks on no pipe, and follows no link to another file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRECIOUS = "the user's own"
 
 @pytest.fixture
 def precious(tmp_path: Path) -> Iterator[Path]:
-    """Make a file that nobody may change."""
+    """Make a file that must not change."""
     path = tmp_path / "precious"
     path.write_text(PRECIOUS)
     yield path
@@ -37,14 +37,14 @@ def precious(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(params=["a pipe", "a pipe that somebody reads", "a link", "a link that leads nowhere", "a socket"])
 def put(request: pytest.FixtureRequest, precious: Path) -> Iterator[Callable[[Path], None]]:
-    """Give what puts something in the place of a file, as a job may."""
+    """Return a function that puts something in the place of a file, as a job may."""
     opened: list[int] = []
 
     def put_there(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if request.param == "a socket":
             with socket.socket(socket.AF_UNIX) as made:
-                os.chdir(path.parent)  # the whole path is too long for one
+                os.chdir(path.parent)  # the whole path is too long for a socket
                 made.bind(path.name)
         elif "link" in request.param:
             path.symlink_to(precious.parent / "lost" if "nowhere" in request.param else precious)

@@ -1,4 +1,4 @@
-"""What a job's own process left running: killed at once, or seen off where it was told to end, too."""
+"""Processes that a job's own process left: killed at once, or after a grace period if they got SIGTERM, too."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from jupyter_smx.agent.system.processes import process
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PID = 4_000_000  # no system has so high a number here: nobody is killed by these tests
+PID = 4_000_000  # above every system's maximum, so that these tests kill no process
 NAMED = [f"process {PID} (?) was still running and was killed."]
 
 
 class Machine:
-    """A host with one orphan, which is there until ``leaves_at`` or, where that is never, until it is killed."""
+    """A host with one orphan, which exits at ``leaves_at`` or, if that is infinite, when it is killed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
@@ -45,7 +45,7 @@ class Machine:
     adopted_pids = orphan_pids
 
     def ends(self, *, were_told: bool) -> tuple[float, list[str]]:
-        """Let time go by until all is over; gives when that was, and what was said."""
+        """Let time pass until all calls were made; return the end's time and its messages."""
         orphans = Orphans(self, pytest.fail, lambda said: self.ended.append((self.now, said)))  # type: ignore[arg-type]
         orphans.terminate(were_told=were_told)
         while self._calls:

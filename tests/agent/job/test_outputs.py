@@ -1,4 +1,4 @@
-"""What comes home of a job: each folder once, and nothing that is not the job's."""
+"""The outputs that are collected from a job: each folder once, and only the job's own files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def names(record: dict[str, Any]) -> list[str]:
 
 @pytest.fixture
 def reports(tmp_path: Path) -> Path:
-    """Give a folder of the user's with something in it."""
+    """Return a folder of the user with a file in it."""
     folder = tmp_path / "reports"
     folder.mkdir()
     (folder / "of last year").write_text("mine")
@@ -66,7 +66,7 @@ def test_an_output_below_a_linked_input_takes_nothing_from_the_users_folder(agen
 
 
 def test_an_output_is_moved_and_not_copied(isolated: Agent) -> None:
-    # The two names that a host with a world of its own has for this folder lie on two mounts: one cannot be renamed.
+    # A host with its own mount namespace has two names of this folder, on two mounts: a rename across them fails.
     source = "import os\nfile = open(os.environ['SMX_OUTPUT_R'] + '/x', 'w')\nprint(os.fstat(file.fileno()).st_ino)"
     record = isolated.run(source, kind="process", outputs=[{"name": "r", "path": "/opt/ml/processing/output/r"}])
     (one,) = record["artifacts"]
@@ -134,12 +134,12 @@ def test_a_folder_that_is_gone_at_the_end_is_named_as_the_user_wrote_it(agent: A
 
 
 def archive_as_somebody(ml: Path, output: Path, spool: Path) -> int:
-    """Bring an output home in a process of who is not root; gives its exit code."""
+    """Archive an output in a child process without root's rights; return its exit code."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            os.chdir(ml.parent)  # pytest's own folders are root's alone
+            os.chdir(ml.parent)  # pytest's own folders are closed to all but root
             if os.getuid() == 0:
                 os.setgid(NOBODY)
                 os.setuid(NOBODY)
@@ -212,7 +212,7 @@ with open("weights", "w") as file:
 
 
 def packed(agent: Agent, depth: int) -> tuple[list[str], dict[str, Any]]:
-    """Run a job whose model lies so deep; gives the names in its archive, and the record."""
+    """Run a job whose model is in a folder of that depth; return the names in its archive, and the record."""
     job, _lease = agent.start(DOWN.replace("DEPTH", str(depth)))
     record = agent.end_of(job)
     [artifact] = record["artifacts"]

@@ -1,4 +1,4 @@
-"""Code that ends in every way a program can, and harms whatever it can reach: the record is true, the next job runs."""
+"""Code that ends in every possible way, and harms whatever it can: the record is true, and the next job runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEAF = "class Leaf(BaseException): pass\n"
 NO_TEXT = "class Mute:\n    def __str__(self): raise ValueError('mute')\n"
 
 
-# How it ended: the source; the exit code or the signal; the exception's type; what the log has.
+# How the code ended: the source; the exit code or the signal; the exception's type; a text in the log.
 ENDS: dict[str, tuple[str, int | signal.Signals, str, str]] = {
     "os._exit": ("import os\nprint('said')\nos._exit(7)", 7, "", "said"),
     "segmentation fault": ("import ctypes\nprint('said')\nctypes.string_at(0)", SEGV, "", "said"),
@@ -165,7 +165,7 @@ def test_however_code_ends_its_record_is_true_and_the_next_job_runs(agent: Agent
     agent.serves()
 
 
-# What no process can be made ready for: the wish beside the source, and the class of the error.
+# Faults before the code can start: further fields of the request beside the source, and the class of the error.
 NEVER: dict[str, tuple[str, Callable[[Path], dict[str, Any]], str]] = {
     "half a character": ("print('\ud800')", lambda _folder: {}, "UnicodeEncodeError"),
     "variables whose module leaves": ("pass", lambda folder: {"send": leaving(folder)}, "SystemExit"),
@@ -173,7 +173,7 @@ NEVER: dict[str, tuple[str, Callable[[Path], dict[str, Any]], str]] = {
 
 
 class Leaving:
-    """As a value of a module that calls ``sys.exit`` where it is imported."""
+    """A value whose unpickling calls ``sys.exit``."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return sys.exit, (0,)
@@ -219,7 +219,7 @@ print("on"); sys.exit(3)
 
 @pytest.mark.parametrize("ends", ["sys.exit(3)", "os._exit(3)"])
 def test_code_that_freezes_its_parent_is_still_judged_by_its_own_end(agent: Agent, ends: str) -> None:
-    # A frozen parent cannot tell how its child ended; where the child does not either the agent sees that nobody tells.
+    # A frozen parent cannot report how its child ended; without a report of the child either, the agent finds it out.
     source = f"import os, signal, sys\nos.kill(os.getppid(), signal.SIGSTOP)\nprint('on', flush=True)\n{ends}"
     record = agent.run(source)
     assert (record["cause"], record["exit_code"], record["text"]) == ("exit", 3, "on\n"), record
@@ -308,7 +308,7 @@ while True:
 """
     record = agent.run(source)
     assert (record["cause"], record["exit_code"]) == ("exit", 1)
-    # Whoever gives root's rights away can write no report either, so the exception is in the log only.
+    # A process that gave up root's rights can write no report either, so the exception is in the log only.
     assert "BlockingIOError" in record["text"]
     assert sum("was still running and was killed" in text for text in record["left_behind"]) > 0
     wait_until(lambda: len(agent.processes()) < 6, "no splinter is left", within=PATIENCE)

@@ -1,4 +1,4 @@
-"""Doors: who opens one is found by its name in a folder, for as long as it is open and no longer."""
+"""Rendezvous sockets: another process finds an open one by its name in a folder, and only as long as it is open."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def visitor() -> socket.socket:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Give a folder with a name that no address of a socket has room for."""
+    """Return a folder whose path is too long for the address of a socket."""
     long = tmp_path / ("x" * 120)
     long.mkdir()
     return long

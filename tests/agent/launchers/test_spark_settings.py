@@ -1,4 +1,4 @@
-"""What each host of a Spark cluster is told: who offers what, the words of the daemons, files and variables."""
+"""The settings of each host of a Spark cluster: its offer of resources, the daemons' commands, files and variables."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_each_worker_has_room_for_an_executor_and_a_host_for_all_that_runs_on_it
         *(("2g", True), ("3712m", True), ("3713M", False), ("4GB", False), ("1t", False), ("9999k", True)),
         *(("3712", True), ("3713", False), ("1p", False), ("1PB", False), (f"{3712 << 20}b", True)),
         *((f"{3713 << 20}b", False), ("4g ", False)),
-        *(("much", True), ("", True), ("1.5t", True), ("9" * 20, True)),  # none of Spark's sizes: it says so itself
+        *(("much", True), ("", True), ("1.5t", True), ("9" * 20, True)),  # not a size for Spark, which says so itself
     ],
 )
 def test_an_executor_that_fits_on_no_host_is_not_waited_for(asked: str, *, fits: bool) -> None:
@@ -173,7 +173,7 @@ def test_what_a_script_waits_for_is_what_spark_gives_it(
     each = data.draw(st.integers(0, cpus + 1))
     wanted = {MEMORY: f"{memory}m"} | ({CPUS: str(each)} if each else {})
     given_out = 0
-    for free in memories:  # as Spark's master does: one executor after another, while CPUs and memory are left
+    for free in memories:  # as Spark's master does: one executor after another, while CPUs and memory remain
         left, cores = free, cpus
         while left >= memory and cores >= (each or cpus):
             left, cores, given_out = left - memory, cores - (each or cpus), given_out + (each or cpus)
@@ -278,7 +278,7 @@ def test_one_classification_needs_no_list_and_none_leads_the_script_out_of_the_c
 
 
 def exported(variables: str) -> str:
-    """Write a configuration that sets variables, given as JSON."""
+    """Return a configuration that sets the variables of a JSON text."""
     inner = f'[{{"Classification": "export", "Properties": {variables}}}]'
     return f'{{"Classification": "spark-env", "Properties": {{}}, "Configurations": {inner}}}'
 

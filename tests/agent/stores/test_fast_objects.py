@@ -1,4 +1,4 @@
-"""FastFile of an object store: a folder whose objects are read when the job reads them, and that nobody writes to."""
+"""FastFile of an object store: a read-only folder whose objects are fetched when the job reads them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def full(bucket: Bucket) -> Bucket:
 
 @pytest.fixture
 def fused(isolated: Agent) -> Agent:
-    """Give a host that may mount what FUSE serves, or skip where the machine has none."""
+    """Provide a host that may mount FUSE file systems; skip the test if the machine has no FUSE."""
     if not os.access(fuse_mount.DEVICE, os.R_OK | os.W_OK):
         pytest.skip("this machine has no FUSE")
     return isolated
@@ -73,7 +73,7 @@ def test_only_what_is_read_is_fetched_and_nobody_writes(fused: Agent, full: Buck
 
 
 class Mounting:
-    """A host on which processes serve objects, the loop that hears of their ends, and its mounts."""
+    """A host on which processes serve objects, the loop that handles their ends, and its mounts."""
 
     info = HostInfo("algo-1", ["algo-1"], [], "homogeneousCluster", "local", 1, 0)
 
@@ -145,7 +145,7 @@ def test_each_host_sees_its_share_of_a_folder_and_fetches_what_it_reads(
 
 
 def test_a_share_of_objects_comes_after_files_of_the_same_channel(fused: Agent, full: Bucket, far_folder: Path) -> None:
-    """A server mounts nothing over what a job before left there."""
+    """The server must not mount objects over the files that the previous job left in the channel."""
     (far_folder / "in").mkdir()
     (far_folder / "x").write_text("x")
     (far_folder / "in" / "x").symlink_to("../x")

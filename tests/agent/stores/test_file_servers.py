@@ -1,4 +1,4 @@
-"""What servers of files refuse, lose, or cannot do, and what becomes of the checkpoints and outputs there."""
+"""What file servers refuse, lose, or cannot do, and what then happens to the checkpoints and outputs there."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def store(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> checkpoint.Che
     return made
 
 
-# Folders that another host takes away
+# Folders that another host removes
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -252,7 +252,7 @@ def test_a_folder_is_asked_for_once_however_many_files_go_there(
 def test_outputs_go_by_few_connections_and_by_new_ones_where_those_are_lost(
     ftp: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: int
 ) -> None:
-    """A server that takes no more of them at once, and ends each after some files."""
+    """Such a server refuses further connections, and closes each one after some files."""
     monkeypatch.setattr(upload.retry.time, "sleep", lambda _seconds: None)
     open_lines: dict[ftplib.FTP, int] = {}
     connect, stor = ftplib.FTP.connect, ftplib.FTP.storbinary
@@ -281,7 +281,7 @@ def test_outputs_go_by_few_connections_and_by_new_ones_where_those_are_lost(
     assert kept(ftp) == {f"new/{name}": name for name in names}
 
 
-# Who is refused, and what is missing
+# Refused logins, and missing files
 
 
 def test_who_is_not_let_in_reads_that_and_is_not_waited_for(
@@ -334,7 +334,7 @@ def test_names_of_files_and_folders_exclude_each_other_where_there_are_folders()
     assert [kind for kind, is_flat in flat.items() if is_flat] == ["s3", "gs", "abfs"]
 
 
-# Outputs that go where they go while the job runs
+# Outputs that are copied to their destination while the job runs
 
 
 def test_what_was_being_written_when_a_host_was_lost_goes_with_its_next_attempt(

@@ -284,7 +284,7 @@ def test_outputs_of_many_files_make_the_folder_that_is_missing_once(
         if not making.acquire(blocking=False):
             together.set()
             return real(line, path)
-        together.wait(0.1)  # as long as somebody else may take to come
+        together.wait(0.1)  # the time in which another connection may make the same folder
         try:
             return real(line, path)
         finally:

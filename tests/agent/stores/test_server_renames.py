@@ -1,7 +1,7 @@
-"""Servers whose rename does not put a file in the place of another one, as many have it.
+"""Servers whose rename does not replace an existing file, as is common.
 
-The servers are real ones that would replace it: what those that do not would answer is given in their place, as their
-documents and the protocols have it (``550``, ``SSH_FX_FAILURE``). No such server was asked.
+The servers are real ones that would replace it; the tests substitute the answers that other servers give, as their
+documentation and the protocols define them (``550``, ``SSH_FX_FAILURE``). No such server was tried.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def no_rename_replaces(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Have a server whose rename replaces no file; gives what names the ends of names that it lets nobody rename."""
+    """Let a server's rename replace no file. Return a function that adds a suffix of names that cannot be renamed."""
     bad: list[str] = []
 
     def check(old: str, new: str) -> None:

@@ -120,7 +120,7 @@ def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
     read: list[int] = []
 
     class Growing(io.FileIO):
-        """A file that somebody goes on writing while it is read."""
+        """A file to which another process still writes while it is read."""
 
         def read(self, size: int | None = -1, /) -> bytes | None:
             data = super().read(-1 if size is None else size)

@@ -1,4 +1,4 @@
-"""Where control groups can be made and what is written into them, against made-up machines of both versions."""
+"""Where control groups can be made, and what is written into them, on fake machines of both versions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def machine(root: Path, *rows: tuple[str, str], **more: str) -> Path:
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """Make a machine with version 1, whose controllers have folders of their own."""
+    """Make a machine with version 1, where each controller has its own hierarchy."""
     for folder in ("sys/fs/cgroup/cpu,cpuacct/box", "sys/fs/cgroup/memory"):
         (tmp_path / folder).mkdir(parents=True)
     return machine(tmp_path, ("proc/self/cgroup", "4:memory:/hidden/in/a/container\n3:cpu,cpuacct:/box\n0::/\n"))
@@ -135,7 +135,7 @@ def test_a_group_that_hands_its_controllers_on_itself_has_its_jobs_below_it(tmp_
 
 
 def service(root: Path, unit: str = "lab.service", subgroup: str = "main", procs: str = "", able: str = "") -> Path:
-    """Make a machine with version 2 on which systemd gave a unit away, and this process is in a group below it."""
+    """Make a machine with version 2 on which systemd delegated a unit, and this process is in a group below it."""
     above = f"sys/fs/cgroup/user/{unit}"
     rows = {
         "proc/self/cgroup": f"0::/user/{unit}/{subgroup}\n",
@@ -148,7 +148,7 @@ def service(root: Path, unit: str = "lab.service", subgroup: str = "main", procs
 
 
 def test_a_service_that_was_given_away_hands_on_what_its_jobs_need(tmp_path: Path) -> None:
-    """As ``Delegate=yes`` and ``DelegateSubgroup=`` leave it; seen at systemd 257 in a virtual machine."""
+    """The state after ``Delegate=yes`` and ``DelegateSubgroup=``, as seen with systemd 257 in a virtual machine."""
     parents = find_parents(service(tmp_path), "linux")
     above = tmp_path / "sys/fs/cgroup/user/lab.service"
     assert parents.description() == "CPU and memory, by control groups version 2"
@@ -165,7 +165,7 @@ def test_a_service_that_does_not_let_itself_be_divided_is_said(tmp_path: Path) -
     parents = find_parents(service(tmp_path), "linux")
     handed_on = tmp_path / "sys/fs/cgroup/user/lab.service/cgroup.subtree_control"
     handed_on.unlink()
-    handed_on.mkdir()  # refuses as a kernel does that finds processes in it by now
+    handed_on.mkdir()  # refuses as the kernel does if there are processes in the group by now
     made = make_groups(parents, "h", WISH)
     assert made.folders == {}
     assert "cgroup.subtree_control: Is a directory" in made.reason
@@ -192,7 +192,7 @@ def test_a_group_whose_processes_this_user_may_not_move_is_none_to_divide(
 ) -> None:
     root = scope(tmp_path, "cpu memory\n")
     assert set(find_parents(root, "linux").folders) == {"cpu", "memory"}
-    # A folder that was given to the user without the file in it: groups can be made there, and nobody put into them.
+    # The user owns the folder, but not the file in it: groups can be made there, but no process can be moved into them.
     monkeypatch.setattr(cgroup_limits.os, "access", lambda path, _mode: path.name != "cgroup.procs")
     found = find_parents(root, "linux")
     assert found.folders == {}
@@ -218,7 +218,7 @@ def test_a_folder_that_is_not_ours_to_write_is_named(old: Path, monkeypatch: pyt
 
 def test_a_group_that_refuses_its_limit_is_left_out_and_removed(old: Path) -> None:
     parents = find_parents(old, "linux")
-    # A folder where a file should be refuses as a kernel does that does not take the number.
+    # A folder in place of a file makes the write fail, as if the kernel refused the number.
     (old / "sys/fs/cgroup/memory/h/memory.limit_in_bytes").mkdir(parents=True)
     made = make_groups(parents, "h", WISH)
     assert list(made.folders) == ["cpu"]

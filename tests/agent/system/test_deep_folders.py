@@ -1,4 +1,4 @@
-"""Folders that lie deeper than Python calls itself, as jobs make and users give them: nobody's end."""
+"""Folders that are deeper than Python's recursion limit, which jobs make and users pass: no process fails on them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("deep_path")
 
 @pytest.fixture
 def deep(tmp_path: Path) -> Path:
-    """A folder with a file that deep."""
+    """Return a folder with a file at that depth."""
     folder = tmp_path / "deep"
     make_folders(str(folder / DOWN))
     (folder / DOWN / "weights").write_text("1")

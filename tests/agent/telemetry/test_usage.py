@@ -1,4 +1,4 @@
-"""What a job uses: counted once, counted on when processes end, on disk before it is told, and cheap."""
+"""What a job uses: counted once, still counted when processes end, on disk before it is reported, and cheap."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_what_children_used_goes_on_to_count_when_they_end(agent: Agent) -> None
     source = (
         "import os, subprocess, sys, time\n"
         f"subprocess.run([sys.executable, '-c', {burn!r}])\n"
-        # One whom nobody waits for: its parent ends, the agent inherits it, and it ends before the job.
+        # A child that its parent does not reap: the parent exits, the agent adopts it, and it ends before the job.
         f"subprocess.run(['sh', '-c', '\"$0\" -c \"$1\" &', sys.executable, {burn!r}])\n"
         "time.sleep(3)\n"
     )
@@ -131,9 +131,9 @@ def test_a_restart_of_the_counters_is_not_a_negative_share(monkeypatch: pytest.M
     assert tree.measure([1, 2]).cpu == 0
     cpu[2] = 4.0
     assert tree.measure([1, 2]).cpu == 1
-    del cpu[2]  # its parent ignores SIGCHLD: nothing was added to anybody
+    del cpu[2]  # its parent ignores SIGCHLD: its CPU time was added to no other process
     assert tree.measure([1, 2]).cpu == 1
-    cpu[1] = 9.0 + 0.5  # it was waited for after all, and its parent went on
+    cpu[1] = 9.0 + 0.5  # its parent reaped it after all, and ran on
     assert tree.measure([1, 2]).cpu == 1.5
     del cpu[1]
     assert tree.measure([1, 2]).cpu == 1.5
@@ -183,7 +183,7 @@ def test_looking_at_twenty_processes_costs_less_than_half_a_percent_of_a_core() 
 
 
 class Paused(Loop):
-    """A loop that keeps what it was asked to do, and the pauses before it."""
+    """A loop that records the scheduled calls, and the pauses before them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ def loop() -> Paused:
 
 @pytest.fixture
 def of_us(tmp_path: Path, told: list[dict[str, float]], loop: Paused) -> sampler.Sampler:
-    """Give a sampler of this very process."""
+    """Return a sampler of this process."""
     return sampler.Sampler(loop, str(tmp_path), str(tmp_path), lambda: [os.getpid()], told.append)
 
 

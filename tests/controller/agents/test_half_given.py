@@ -1,4 +1,4 @@
-"""A job that only some of its hosts have when it should end: nothing of it goes on, and its hosts serve no other."""
+"""A job that ends while only some of its hosts have it: no part of it runs on, and its hosts serve no other job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POOL = 600
 
 
 def half_given(sim: Simulation, **fields: Any) -> str:
-    """Give a job to a warm pool of which the second host goes silent over it; then nobody can be reached."""
+    """Submit a job to a warm pool whose second host drops the request; afterwards neither host can be reached."""
     first = sim.run_to_end(hosts=2, keep_alive=POOL)
     second = sim.hosts(first)[1]
 
@@ -36,7 +36,7 @@ def half_given(sim: Simulation, **fields: Any) -> str:
 
 
 def assert_over(sim: Simulation, job: str, verdict: SecondaryStatus) -> None:
-    """See that a job ended, that nothing of it goes on, and that the next one has both of its hosts to itself."""
+    """Assert that a job ended, that no part of it runs on, and that the next job gets two hosts for itself."""
     ended = sim.job(job)
     assert ended.state is verdict
     assert "before the code started" not in ended.transitions[-1].status_message

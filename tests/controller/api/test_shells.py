@@ -1,4 +1,4 @@
-"""Who gets a shell where: on hosts that are there and have no other job, on engines that have one."""
+"""Where a user gets a shell: on hosts that exist and run no other job, with engines that offer shells."""
 
 from __future__ import annotations
 

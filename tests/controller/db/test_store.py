@@ -119,7 +119,7 @@ def test_a_reader_learns_that_events_it_missed_are_gone(store: Store) -> None:
 
 
 class TestARecordThatIsNone:
-    """One that an earlier version believed, or that somebody changed, hides itself and nothing else."""
+    """Only the unreadable record is skipped, whether an earlier version wrote it or a user edited it."""
 
     @pytest.fixture(autouse=True)
     def _records(self, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Jobs that want an environment: it is built once for all of them, nobody else waits, and a stop or a death ends it."""
+"""Jobs with an environment: it is built once for all of them, other jobs do not wait, and a stop or a crash ends it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ BUILD = 3.0
 """Seconds that the fake builder takes."""
 START = 0.6
 LONGER = BUILD + 1.5
-"""A build, the next look at everything, and the start of a host."""
+"""A build, the next reconcile pass, and the start of a host."""
 
 
 @pytest.fixture
 def one_kept() -> Iterator[Simulation]:
-    """Give a world whose administrator keeps one unused environment, and 20 seconds for a build."""
+    """Provide a world whose administrator keeps one unused environment, and 20 seconds for a build."""
     with Simulation(limits=replace(LIMITS, environments_kept=1, environment_limit=20.0)) as made:
         yield made
         assert not made.bugs, "\n".join(made.bugs)
@@ -246,6 +246,6 @@ def test_the_longest_unused_environments_go_and_those_in_use_stay(one_kept: Simu
     sim.pass_time(2.0)
     assert sim.pool(used[0].cluster).state.value == "Available"
     ready = [sim.controller.reconciler.preparation.is_over(job) for job in used]
-    # That of the pool; the oldest went when the newest came; one is kept; the newest was in use then.
+    # The pool's one is kept; the oldest was removed when the newest came; one is kept; the newest was in use then.
     assert ready == [True, False, True, True]
     assert len([*(sim.folder / "environments").iterdir()]) == 3

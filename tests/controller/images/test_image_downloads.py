@@ -1,4 +1,4 @@
-"""Images that are downloaded for jobs: how far that is, who waits for it, and what it is no part of."""
+"""Images that are downloaded for jobs: their progress, the jobs that wait for them, and what is independent of them."""
 
 from __future__ import annotations
 

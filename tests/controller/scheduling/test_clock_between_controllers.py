@@ -1,4 +1,4 @@
-"""Somebody sets the clock while no controller lives: the next one counts as if nobody had."""
+"""The clock is set while no controller runs: the next controller counts as if it had not been set."""
 
 from __future__ import annotations
 

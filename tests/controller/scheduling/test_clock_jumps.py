@@ -1,4 +1,4 @@
-"""Somebody sets the clock while a job waits, while it runs, while its pool is idle: everything ends when it should."""
+"""The clock is set while a job waits, while it runs, or while its pool is idle: everything still ends in time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ jumps = pytest.mark.parametrize("jump", [DAY, -HOUR, HOUR, -DAY], ids=["day on",
 
 
 def has_no_negative_time(job: Job) -> bool:
-    """Look at every span that the record of a finished job tells."""
+    """Return True if no duration in the record of a finished job is negative."""
     rows = job.transitions
     assert all(row.end_time is not None and row.end_time >= row.start_time for row in rows), rows
     assert all(later.start_time >= earlier.start_time for earlier, later in pairwise(rows)), rows
@@ -179,7 +179,7 @@ def test_who_waits_for_a_job_waits_as_long_as_he_said(sim: Simulation, jump: flo
     waiting = sim.loop.create_task(sim.controller.facade.wait_job(job, "final", 100.0))
     sim.pass_time(1.0)
     sim.set_clock(jump)
-    sim.submit()  # any news wakes who waits
+    sim.submit()  # each change wakes the waiting request
     sim.pass_time(90.0)
     assert not waiting.done()
     sim.pass_time(10.0)

@@ -1,4 +1,4 @@
-"""A crowd of wishes in the controller: who stands in a long line waits for quiet, not for ever, and begins in turn."""
+"""Many job requests at once: in a long queue, jobs start in order, after a pause in the requests or a maximum delay."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from jupyter_smx.testing.simulation.simulation import Simulation
 
 ALL = 3
-"""Hosts of the simulated machine, which a job of this crowd takes all."""
+"""Hosts of the simulated machine; each job here needs all of them."""
 
 
 @pytest.fixture
 def running(sim: Simulation) -> str:
-    """Give a job that runs on all hosts and leaves them warm."""
+    """Return a job that runs on all hosts and leaves them warm."""
     job = sim.submit(hosts=ALL, keep_alive=600)
-    sim.pass_time(5.5)  # between two looks at everything
+    sim.pass_time(5.5)  # between two reconcile passes
     return job
 
 
@@ -29,7 +29,7 @@ def hand_in(sim: Simulation, count: int) -> list[str]:
 
 
 def begun(sim: Simulation, jobs: list[str]) -> int:
-    """Count those who have, or had, hosts; they must be the first in the line."""
+    """Return the number of jobs that have, or had, hosts; they must be the first in the queue."""
     had = [bool(sim.job(job).cluster) for job in jobs]
     assert had == sorted(had, reverse=True)
     return sum(had)
@@ -76,7 +76,7 @@ def test_a_controller_that_ends_calls_no_line(sim: Simulation, running: str) -> 
     sim.end_job(running)
     sim.end_job(line[0])
     sim.kill_controller()
-    sim.controller.reconciler.schedule_waiting_jobs()  # a request on a connection that was open
+    sim.controller.reconciler.schedule_waiting_jobs()  # as a request on an open connection would
     sim.pass_time(1.0)
     assert not sim.bugs
     sim.restart()

@@ -1,4 +1,4 @@
-"""Helpers are told when the processes of their leader have ended: nobody waits for its outputs to be packed."""
+"""Helpers get their stop when their leader's processes have ended, without waiting until its outputs are packed."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_who_stops_a_job_whose_host_packs_what_it_made_does_not_change_how_it_en
 
 
 def stop_at_its_end(sim: Simulation, job: str, **end: Any) -> None:
-    """Let the code of a job end, and somebody stop it before its outputs are home."""
+    """Let the code of a job end, and stop the job before its outputs are collected."""
     (host,) = sim.hosts(job)
 
     async def both() -> None:

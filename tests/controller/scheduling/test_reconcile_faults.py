@@ -149,7 +149,7 @@ def test_the_last_words_of_a_host_that_was_lost_come_home_from_what_it_left(sim:
 
 
 def test_one_job_whose_engine_cannot_be_had_holds_up_nobody(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after a restart without the package of an engine for which somebody waited."""
+    """As after a restart without the package of an engine for which a job waited."""
     reconciler, books = sim.controller.reconciler, sim.controller.live_state
 
     def engine_of(name: str) -> fake_engine.FakeEngine:

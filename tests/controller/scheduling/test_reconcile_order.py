@@ -1,4 +1,4 @@
-"""Jobs in order: chains that run, fail, stop and outlive their controller; nobody else waits for them."""
+"""Jobs in order: chains that run, fail, stop and outlive their controller; other jobs do not wait for them."""
 
 from __future__ import annotations
 

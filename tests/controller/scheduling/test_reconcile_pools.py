@@ -21,7 +21,7 @@ START = 0.6
 
 
 def pool_status(sim: Simulation, job: str) -> tuple[str, str, int]:
-    """Give status, successor and retained seconds on a job's record."""
+    """Return status, successor and retained seconds on a job's record."""
     pool: WarmPool | None = sim.job(job).warm_pool
     assert pool is not None
     return pool.status.value, pool.reused_by_job, pool.resource_retained_billable_seconds
@@ -174,7 +174,7 @@ def test_code_parameters_and_data_are_no_criteria(sim: Simulation, change: dict[
 
 
 def test_another_users_pool_is_not_taken(sim: Simulation) -> None:
-    """Bug 13 of the catalogue: the key is compared, not only the shape of the hosts."""
+    """Bug 13 of the catalogue: the key is compared, not only the instance types and counts."""
     first = sim.run_to_end(keep_alive=600)
     pool = sim.pool(sim.job(first).cluster)
     stranger = replace(pool, key=replace(pool.key, user="somebody-else"))
@@ -327,7 +327,7 @@ def test_a_finished_job_can_be_deleted_only_when_it_holds_no_pool(sim: Simulatio
 
 
 def test_when_nobody_wants_anything_nothing_is_done(sim: Simulation) -> None:
-    """Bug 7 of the catalogue: a controller without demand comes to rest."""
+    """Bug 7 of the catalogue: a controller without demand stops launching and writing."""
     sim.run_to_end(keep_alive=120)
     sim.run_to_end(keep_alive=120, role="b")
     sim.pass_time(130)
@@ -355,7 +355,7 @@ def test_in_a_loop_of_jobs_every_one_after_the_first_is_warm(sim: Simulation) ->
 
 
 def test_a_job_that_is_submitted_at_the_very_moment_of_the_end_is_warm(sim: Simulation) -> None:
-    """Bug 18 of the catalogue: who waits for the verdict and submits at once must find the pool."""
+    """Bug 18 of the catalogue: a client that waits for the verdict and submits at once must get the pool."""
     first, second = sim.submit(keep_alive=600), sim.new_id()
 
     async def wait_and_submit() -> None:
@@ -385,7 +385,7 @@ def test_the_hosts_own_deadline_agrees_with_the_record_also_when_no_job_ran(sim:
 
 
 def test_a_reconnect_does_not_lengthen_a_short_keep_alive(sim: Simulation) -> None:
-    """Agents linger for a minute after each job, so that outputs can be fetched; that is no keep-alive."""
+    """Agents stay for a minute after each job, so that outputs can be collected; that is not a keep-alive."""
     job = sim.run_to_end(keep_alive=10)
     sim.break_streams(sim.hosts(job)[0])
     sim.restart()
@@ -402,7 +402,7 @@ def test_a_pool_whose_hosts_ended_by_themselves_is_written_off(sim: Simulation) 
 
 
 def test_what_could_not_be_preloaded_is_said_to_the_next_job(sim: Simulation) -> None:
-    """Bug 4 of the catalogue: a preload that fails in silence."""
+    """Bug 4 of the catalogue: a preload that fails without a message."""
     first = sim.submit(keep_alive=600)
     sim.pass_time(START)
     said = {"event": "preload", "loaded": ["numpy"], "failed": {"torch": "No module named 'torch'."}, "pending": []}

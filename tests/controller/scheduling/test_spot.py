@@ -1,4 +1,4 @@
-"""Managed spot: hosts are taken away, the job begins again, its limits cover all of it, in SageMaker's sequences."""
+"""Managed spot: hosts are interrupted, the job restarts, its limits cover all attempts, with SageMaker's statuses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UPLOADED = {"artifacts": {"model.tar.gz": b"m"}}
 
 
 def words(sim: Simulation, job: str) -> list[str]:
-    """Give the steps of a job as SageMaker writes them, without the first, which it has not."""
+    """Return the steps of a job in SageMaker's words, without the first one, which SageMaker does not have."""
     rows = [row.status.value for row in sim.job(job).transitions]
     assert rows.pop(0) == "Pending"
     return rows
@@ -90,7 +90,7 @@ def test_the_status_stays_in_progress_and_name_and_hosts_are_the_same(sim: Simul
 def test_the_sequence_of_a_wait_that_is_over_after_an_interruption(sim: Simulation) -> None:
     job = spot(sim, max_run=100, max_wait=100)
     sim.pass_time(START + 30)
-    sim.engine.launch_seconds = 20  # it takes a while until there are hosts again
+    sim.engine.launch_seconds = 20  # new hosts take a while
     interrupt(sim, job)
     sim.pass_time(75)
     assert words(sim, job) == [
@@ -263,7 +263,7 @@ def test_hosts_that_were_taken_are_never_reused_and_why_says_it(sim: Simulation)
     assert sim.pool(taken).reason == "A spot interruption reclaimed its hosts."
     assert "Attempt 1 was interrupted: its hosts were released and are never reused." in sim.start_reason(job).notes
     sim.end_job(job)
-    # What SageMaker has not: the hosts of the attempt that completed are kept.
+    # SageMaker does not have this: the hosts of the attempt that completed are kept.
     assert sim.pool(sim.job(job).cluster).state is ClusterState.AVAILABLE
 
 
@@ -293,7 +293,7 @@ def test_a_controller_that_was_away_makes_up_for_no_interruption(sim: Simulation
     sim.engine.interruptions_per_hour = 1.0
     sim.kill_controller()
     sim.pass_time(HOUR)
-    sim.world.random_draw = 0.01  # an hour away would be struck, a second is not
+    sim.world.random_draw = 0.01  # an hour without the controller would be interrupted, a second is not
     sim.restart()
     sim.pass_time(5)
     assert (sim.job(job).state, sim.job(job).attempt) == (SecondaryStatus.TRAINING, 1)
@@ -341,7 +341,7 @@ def test_a_controller_that_dies_at_any_write_neither_loses_nor_doubles_an_interr
     sim.pass_time(5)
     sim.restart()
     sim.pass_time(10)
-    # Who died before anything was written was never asked: no answer came.
+    # A controller that dies before its first write has not received the request: there was no answer.
     expected = 1 if (count, before) == (1, True) else 2
     assert sim.job(job).attempt == expected
     assert len(sim.world.job_clusters[job]) == expected

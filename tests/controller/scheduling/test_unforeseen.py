@@ -1,4 +1,4 @@
-"""Whatever an engine or the system raises, no job waits for ever: it ends by our fault, says so, and leaves nothing."""
+"""Whatever an engine or the system raises, each job ends, as an internal error with a message, and leaves nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 START = 0.6
 RAW = [OSError(errno.ESTALE, "Stale file handle"), RuntimeError("a bug"), KeyError("bug"), TimeoutError()]
-"""What nobody raises on purpose."""
+"""Exceptions that no code raises on purpose."""
 IDS = ["the system", "a bug", "another", "no message"]
 
 
@@ -48,7 +48,7 @@ def engine(sim: Simulation) -> FakeImageEngine:
 
 
 def ended(sim: Simulation, job: str, error: Exception, *, starts: int = 0) -> str:
-    """See that a job failed by our fault, that the log says where, and that no host is left; gives the reason."""
+    """Assert that a job failed by an internal error, with a log entry and no host left; return the reason."""
     record = sim.job(job)
     assert record.status() is Status.FAILED
     assert record.failure_reason.startswith("InternalServerError: ")
@@ -64,7 +64,7 @@ def ended(sim: Simulation, job: str, error: Exception, *, starts: int = 0) -> st
 
 
 class Breaks(Fault):
-    """Raises what is no answer, at one of the questions, while it lasts."""
+    """Raises an unexpected error at one of the steps, while the fault lasts."""
 
     def __init__(self, when: str, error: Exception) -> None:
         self.when = when
@@ -130,7 +130,7 @@ def test_sources_that_the_system_does_not_let_us_look_at_end_the_job(
     ("when", "error"),
     [
         *((when, error) for when in ("before the launch", "after the launch") for error in RAW),
-        # There an error of the system's is foreseen: the host cannot be reached, and it is tried again.
+        # An OSError is expected there: the host cannot be reached, and the connection is tried again.
         *(("at the connection", error) for error in RAW if not isinstance(error, OSError)),
     ],
 )
@@ -249,7 +249,7 @@ def test_a_job_that_cannot_be_looked_at_keeps_no_other_from_its_turn(
 
 
 def raising(error: Exception, name: str) -> Callable[..., Awaitable[tuple[Artifact, ...]]]:
-    """Give what brings nothing of one job home."""
+    """Return a stage_out that raises for one job, and collects nothing for the others."""
 
     async def stage_out(_home: object, job: Job, _everything: object) -> tuple[Artifact, ...]:
         if job.name == name:
@@ -260,7 +260,7 @@ def raising(error: Exception, name: str) -> Callable[..., Awaitable[tuple[Artifa
 
 
 def slow_to_begin(sim: Simulation) -> str:
-    """Give a job whose hosts are up and whose code does not begin yet."""
+    """Return a job whose hosts are up and whose code has not started yet."""
     job = sim.new_id()
     sim.world.scripts[job] = FakeScript(starts_after=5)
     sim.submit(job_id=job)
@@ -269,7 +269,7 @@ def slow_to_begin(sim: Simulation) -> str:
 
 
 def break_remains(sim: Simulation, patched: pytest.MonkeyPatch, times: int) -> None:
-    """Let nobody read so many times what hosts left, for a reason that nobody foresaw."""
+    """Let reading a host's spool fail ``times`` times with an unexpected error."""
     finisher, tries = sim.controller.reconciler._finalizer, iter(range(times))
     read = finisher.read_spool
 

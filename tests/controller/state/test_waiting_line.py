@@ -1,4 +1,4 @@
-"""The line of those who wait for hosts says after any changes what it would say if it read all live jobs anew."""
+"""After any changes, the queue of jobs that wait for hosts answers as if it had read all live jobs again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ changes = st.fixed_dictionaries(
 
 
 class Books:
-    """Live jobs, those that are over, and the line that hears of each change."""
+    """Live jobs, finished jobs, and the queue that gets each change."""
 
     def __init__(self) -> None:
         self.live: dict[str, Job] = {}

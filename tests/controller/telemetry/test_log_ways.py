@@ -1,4 +1,4 @@
-"""The two ways to a log at the end of its job: the files that its host left on a disk of ours, and the agent."""
+"""The two sources of a log at the end of its job: the files that its host left on our disk, and the agent."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_what_lies_on_a_disk_of_ours_is_not_asked_for(
         await drained(agents, pump, left((top / place).resolve() / JOB.id))
         assert not asked(agent)
     assert came(top) == CONTENT
-    # What is long, or may be on another disk than the records, holds up nobody else.
+    # A thread reads a long file, or one that may be on another disk than the records, so as to block no request.
     assert bool(threads) is (not short or place != "spool")
 
 

@@ -183,7 +183,7 @@ async def test_nothing_of_a_job_that_is_over_stays_in_memory(world: World, log: 
     job = world.run()
     world.write(job, log)
     for _ in range(ticks):
-        world.meter.tick()  # most warm jobs are over before anybody looks
+        world.meter.tick()  # most warm jobs are over before the first tick
     await world.meter.read_final_metrics(job)
     world.books.save(jobs=[replace(job, state=SecondaryStatus.COMPLETED)])
     world.meter.tick()

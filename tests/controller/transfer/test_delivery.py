@@ -1,4 +1,4 @@
-"""Outputs that go to URLs: put into a real object store by the courier, or kept here with a sentence that says why."""
+"""Outputs for URLs: the fsspec worker puts them into a real object store, or they stay here with a reason."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def a_wish(bucket: Bucket, kind: str, name: str, destination: str) -> Job:
 
 
 def left(folder: Path, files: dict[str, bytes]) -> HostOutputs:
-    """Leave files in a spool as an agent does."""
+    """Write files to a spool as an agent does."""
     spool = folder / "spool"
     for name, content in files.items():
         (spool / "artifacts" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ WAITS = "import os, sys, time; open(sys.argv[1] + str(os.getpid()), 'w').close()
 
 @pytest.fixture
 def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give the folder in which couriers that never come to an end leave their numbers."""
+    """Return the folder in which workers that never end write their process ids."""
     folder = tmp_path / "couriers"
     folder.mkdir()
     monkeypatch.setattr(delivery, "FSSPEC_WORKER", (sys.executable, "-c", WAITS, f"{folder}/"))
@@ -183,7 +183,7 @@ def test_a_courier_dies_with_who_started_it(bucket: Bucket, tmp_path: Path) -> N
 
 
 def flaky(times: int, error: Exception) -> tuple[Callable[[], None], list[int]]:
-    """Give work that goes wrong so many times, and the list of its tries."""
+    """Return a function that fails ``times`` times, and the list of its calls."""
     tries: list[int] = []
 
     def work() -> None:
@@ -229,7 +229,7 @@ async def test_a_child_that_dies_is_no_delivery(tmp_path: Path, monkeypatch: pyt
 
 
 class Slowly:
-    """A file system that is written to by four at once, or by nobody; what is called 0 is refused."""
+    """Each write waits for three others, unless one was refused; paths that end in ``/0`` are refused."""
 
     protocol = ("slow",)
 

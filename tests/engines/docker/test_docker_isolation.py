@@ -1,4 +1,4 @@
-"""What of the isolation of containers is given up, said to whoever runs a job there: on the host's own record."""
+"""Missing isolation of containers is reported to the user of a job: on the record of the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network of a cluster: made once, beside the containers that join it, and never removed while it is made."""
+"""The network of a cluster: made once, while its containers are made, and never removed while it is being made."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_ROOM = "could not find an available, non-overlapping IPv4 address pool among 
 
 @pytest.fixture
 def made(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Let the daemon list a network that it makes until this is set, and end in whoever removes it by then."""
+    """Until this event is set, let the daemon list a network that it still makes; a removal then leaves half of one."""
     answer, made = daemon.answer, threading.Event()
 
     def slow(what: str, body: dict[str, Any]) -> tuple[int, object]:
@@ -46,7 +46,7 @@ def made(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> Iterator[threa
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Say when somebody waits for a lock that another one has."""
+    """Return an event that is set when a task waits for a lock that another one has."""
     take, waits = file_lock._try_lock, threading.Event()
 
     def look(descriptor: int) -> bool:
@@ -202,7 +202,7 @@ async def test_who_waits_for_a_network_takes_no_thread_of_others(
 async def test_a_network_is_not_made_behind_a_release(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who is about to make it may be slow, and find the lock free that the release has seen free, too."""
+    """A launch may be slow before it takes the lock, and get it after the release found it free."""
     hold, begun, goes_on = file_lock.acquire, threading.Event(), threading.Event()
 
     def slow(path: Path, gives_up: Callable[[], bool]) -> AbstractContextManager[bool]:
@@ -225,7 +225,7 @@ async def test_a_network_is_not_made_behind_a_release(
 async def test_a_host_is_there_when_it_has_its_network_and_its_bounds(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A job in it would find nobody else before, and take processors that it was not given."""
+    """Otherwise a job in it would reach no other host, and use CPUs outside its limits."""
     answer, hosts = daemon.answer, []
 
     def look(what: str, body: dict[str, Any]) -> tuple[int, object]:
@@ -259,7 +259,7 @@ async def test_a_host_without_its_network_or_its_bounds_is_none(
 async def test_a_launch_that_a_controller_did_not_end_is_ended_by_the_next_one(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: str, given_up: tuple[str, ...]
 ) -> None:
-    """Also where it got as far as out of no network, and in the very container whose agent has begun."""
+    """Even if the launch continued without a network of its own, and in the same container, whose agent has started."""
     if network == "bridge":
         daemon.refuses["POST /networks/create"] = (500, NO_ROOM)
     answer, reached, goes_on = daemon.answer, threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Containers of a moment: none stays, whoever gave up and whoever was killed meanwhile."""
+"""Short-lived containers: none remains, even if the caller gave up or the controller was killed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def engine_at(daemon: FakeDockerd, folder: Path) -> DockerEngine:
 
 
 def left(daemon: FakeDockerd, folder: Path, name: str, process: int) -> None:
-    """Let there be a container that a process made in order to look."""
+    """Add a container that a process made as a probe."""
     from jupyter_smx.engines.docker.containers import container_spec  # noqa: PLC0415 - imports Docker's library
 
     labels = {container_spec.OWNER: container_spec.owner(os.fspath(folder)), container_spec.PROBE: str(process)}

@@ -1,4 +1,4 @@
-"""What the Docker engine does whatever its daemon says: at one of ours, which says what a test lets it say."""
+"""What the Docker engine does for every answer of its daemon: a fake one, whose answers a test chooses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 UNLISTED = ("", "GET /containers", "GET /version")
-"""Refusals after which nobody sees containers: the library asks for the version before anything else."""
+"""Refusals that hide all containers: the library requests the version before anything else."""
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ UNLISTED = ("", "GET /containers", "GET /version")
 async def test_a_no_of_the_daemon_is_never_anything_but_an_error_of_ours(
     daemon: FakeDockerd, tmp_path: Path, status: int, refused: str
 ) -> None:
-    """A daemon that begins or ends says 503 to all, and a proxy that lets little through says 403."""
+    """A daemon that starts or stops answers 503 to everything, and a restrictive proxy answers 403."""
     handle = Handle(engine="docker", cluster="c1", hosts=(HostHandle(host="algo-1", data={"container": "x"}),))
     (tmp_path / "clusters" / "c1").mkdir(parents=True)
     engine = engine_at(daemon, tmp_path, launch_timeout=0.3, release_timeout=0.3)
@@ -58,12 +58,12 @@ async def test_a_no_of_the_daemon_is_never_anything_but_an_error_of_ours(
         "doctor": await end_of(engine.doctor()),
         "sweep": await end_of(engine.sweep(list)),
     }
-    # Who cannot list containers has seen none: only a list without one says that it is gone.
+    # Without a list the state is unknown: only a list without the container proves that it is gone.
     seen = Observation.UNKNOWN if refused in UNLISTED else Observation.GONE
     assert await engine.observe_all([handle]) == [seen]
     raised = {name: error for name, error in ends.items() if error is not None}
     assert {name: error for name, error in raised.items() if not isinstance(error, SmxError)} == {}
-    # The library asks for the version by itself, and tells the number of the answer.
+    # The library requests the version by itself, and its error has only the status of the answer.
     assert [
         error for error in raised.values() if "not today" not in str(error) and f"{status} " not in str(error)
     ] == []
@@ -75,7 +75,7 @@ async def test_a_no_of_the_daemon_is_never_anything_but_an_error_of_ours(
 async def test_hosts_live_also_where_selinux_keeps_containers_from_all_that_has_no_label(
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:
-    """Stands for a machine of Fedora's: there whoever has the label of a container may not read a user's folder."""
+    """Simulates Fedora with SELinux: a process with the label of a container may not read a user's folder there."""
     daemon.info = {"SecurityOptions": ["name=seccomp,profile=default", "name=selinux"]}
 
     def labelled(container: dict[str, Any]) -> None:
@@ -134,7 +134,7 @@ async def test_a_python_that_says_something_at_its_end_is_one_all_the_same(daemo
 async def test_a_daemon_that_starts_no_container_at_all_is_not_the_images_fault(
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:
-    """As one of a user without a session, whom systemd gives no control group: 'no such file' is not about Python."""
+    """As for a user without a session, which has no control group: 'no such file' is not about Python."""
     no_group = "open /sys/fs/cgroup/user.slice/user-7.slice/cgroup.controllers: no such file or directory"
     daemon.refuses["POST /containers/jupyter-smx-probe"] = (500, no_group)
     with pytest.raises(UnavailableError, match="could not start a container of image train:1: open /sys/fs/") as told:
@@ -154,7 +154,7 @@ async def test_hosts_are_made_of_what_was_looked_at_and_start_its_python(daemon:
 
 @pytest.mark.usefixtures("inspected_image")
 async def test_an_image_that_went_is_told_from_all_other_refusals(daemon: FakeDockerd, tmp_path: Path) -> None:
-    """Whoever has its digest on record brings it again."""
+    """A job with the digest on record pulls the image again."""
     daemon.refuses["GET /images"] = (404, "no such image")
     error = await end_of(up(engine_at(daemon, tmp_path), wanted(image=IMAGE)))
     assert isinstance(error, ImageMissingError)
@@ -207,7 +207,7 @@ async def test_why_a_host_did_not_come_up_is_told_also_where_it_cannot_be_releas
     with pytest.raises(UnavailableError, match="exec format error"):
         await up(engine, wanted())
     daemon.refuses.clear()
-    await engine.release(Handle(engine="docker", cluster="c1"))  # as its controller does, who has the first handle
+    await engine.release(Handle(engine="docker", cluster="c1"))  # as its controller does, which has the first handle
     assert (daemon.containers, daemon.networks) == ({}, {})
 
 
@@ -246,7 +246,7 @@ async def test_a_container_that_nobody_can_look_at_holds_up_no_release(daemon: F
 
 @pytest.mark.usefixtures("inspected_image")
 async def test_how_one_ended_is_known_although_the_daemons_list_is_behind(daemon: FakeDockerd, tmp_path: Path) -> None:
-    """With Docker 28 nothing was said, once, of a container that had just been killed: its list was suspected."""
+    """Docker 28 once did not report the end of a container that had just been killed: its list was suspected."""
     engine = engine_at(daemon, tmp_path)
     handle = await up(engine, wanted(2))
     end(daemon.containers["jupyter-smx-c1-algo-2"], 137)
@@ -279,7 +279,7 @@ async def test_what_is_made_while_nobody_can_see_whether_it_was_released_does_no
 async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_its_folder(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever came last: the sign that all is done is there only where all belongs to who runs in the container."""
+    """At whichever step it ends: the marker of completion exists only if the container's user owns every file."""
     from jupyter_smx.engines.docker.containers.folders import prepare  # noqa: PLC0415 - beside the engine
     from jupyter_smx.engines.docker.daemon.users import ContainerUser  # noqa: PLC0415 - the same
 
@@ -319,7 +319,7 @@ async def test_where_a_cluster_is_stands_there_also_after_a_disk_that_had_no_roo
 
     engine, folders = engine_at(daemon, tmp_path), ClusterFolders(tmp_path)
     (tmp_path / "clusters" / "c1").mkdir(parents=True)
-    (tmp_path / "clusters" / "c1" / "daemon").touch()  # made, and never written
+    (tmp_path / "clusters" / "c1" / "daemon").touch()  # created, but never written
     prepare(folders, wanted(image=IMAGE), engine._settings(), engine._users, daemon.url)
     assert read_daemon_url(folders, "c1") == daemon.url
 
@@ -327,7 +327,7 @@ async def test_where_a_cluster_is_stands_there_also_after_a_disk_that_had_no_roo
 async def test_a_host_that_is_described_is_not_made_anew_whatever_its_jobs_took_away(
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:
-    """A link in the place of a folder would give what it leads to to who runs in the container."""
+    """Otherwise a link in place of a folder would make the container's user the owner of its target."""
     from jupyter_smx.engines.docker.containers.folders import prepare  # noqa: PLC0415 - beside the engine
 
     engine, mine, folder = engine_at(daemon, tmp_path), tmp_path / "mine", tmp_path / "clusters" / "c1" / "algo-1"
@@ -347,7 +347,7 @@ async def test_a_host_that_is_described_is_not_made_anew_whatever_its_jobs_took_
 async def test_hosts_are_found_at_their_daemon_by_a_controller_that_uses_another(
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:
-    """``docker context use``, or another shell: what lives at the one daemon is not gone because the other lacks it."""
+    """After ``docker context use``, or in another shell: hosts of one daemon exist although the other lacks them."""
     handle = await up(engine_at(daemon, tmp_path), wanted(2))
     with serving(tmp_path / "other.sock", live) as other:
         later = engine_at(other, tmp_path)
@@ -361,7 +361,7 @@ async def test_hosts_are_found_at_their_daemon_by_a_controller_that_uses_another
         with pytest.raises(UnavailableError):
             await later.release(handle)
         daemon.refuses.clear()
-        # What a controller began at the one, another one does not go on with at the other.
+        # A launch that a controller began at one daemon is not continued at the other.
         with pytest.raises(UnavailableError, match="was started at") as told:
             await up(later, wanted(2))
         assert told.value.transient

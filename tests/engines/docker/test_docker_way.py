@@ -1,4 +1,4 @@
-"""The way to a host's agent, which is not its daemon's: one that hangs holds up nobody on it."""
+"""The connection to a host's agent, which does not use the daemon: one that hangs blocks no request to an agent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def hanging(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDockerd]:
-    """Give a daemon that takes every question and answers none."""
+    """Provide a daemon that accepts every request and answers none."""
     answer, go = daemon.answer, threading.Event()
 
     def hang(what: str, body: dict[str, Any]) -> tuple[int, object]:
@@ -47,7 +47,7 @@ async def test_a_host_is_reached_although_its_daemon_hangs(
     agent.close()
     with pytest.raises(
         UnavailableError, match=r"it did not answer within 100 ms"
-    ):  # nor is it waited for where nobody is
+    ):  # nor does it wait for the daemon if there is no agent
         await asyncio.wait_for(engine.connect(HANDLE, "algo-1"), 5)
 
 

@@ -1,4 +1,4 @@
-"""A daemon of Docker's whose every answer a test may hold up; it has nothing, and makes nothing."""
+"""A fake Docker daemon: a test can delay each of its answers; it has no containers, and makes none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Daemons(socketserver.ThreadingUnixStreamServer):
-    """A daemon that answers everything with the same list, after ``hold(path)``."""
+    """A daemon that answers every request with the same list, after ``hold(path)``."""
 
     speaks = "1.41"
     daemon_threads = True
@@ -25,7 +25,7 @@ class Daemons(socketserver.ThreadingUnixStreamServer):
         self.hold = hold
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Keep quiet: who gave up does not hear the answer any more."""
+        """Ignore the error: a client that gave up has closed its connection."""
 
 
 class Answer(http.server.BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""How the daemon is asked, by many at once: at one of ours, whose answers come when a test lets them."""
+"""How concurrent requests reach the daemon: a fake one, which answers when a test lets it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MANY = 64
 SLOW = 0.1
-"""Seconds; with fewer threads than questions the last answer takes several times that."""
+"""Seconds; with fewer threads than requests the last answer takes several times that."""
 LIMIT = 0.3
 ORDER = ContainerPlan(container={"Labels": {}, "HostConfig": {}}, joins={}, bounds_of_jobs={})
 
@@ -62,7 +62,7 @@ async def test_a_queue_of_ours_is_no_silence_of_the_daemons(
             never.wait(SLOW)
 
     daemon = serve(hold)
-    assert await daemon.containers("a=b") == []  # whoever asks first asks for the version as well
+    assert await daemon.containers("a=b") == []  # the first request also asks for the version
     assert await asyncio.gather(*(daemon.containers("a=b") for _ in range(MANY))) == [[]] * MANY
 
 
@@ -94,7 +94,7 @@ async def test_a_daemon_that_is_silent_is_still_told_from_a_queue(
 async def test_who_gives_up_a_question_takes_the_time_of_no_other(
     serve: Callable[[Callable[[str], None]], Daemon],
 ) -> None:
-    """Its thread goes on, so the next question waits for one, and is not late before it was put."""
+    """Its thread runs on, so the next request waits for a thread; its time limit starts only when it is sent."""
     from jupyter_smx.engines.docker.daemon.daemon_client import _MAX_THREADS  # noqa: PLC0415 - imports Docker's library
 
     go, put = threading.Event(), threading.Event()
@@ -179,7 +179,7 @@ async def test_starts_that_were_given_up_leave_room_for_other_questions_too(
 async def test_hosts_that_start_leave_room_for_other_questions(
     serve: Callable[[Callable[[str], None]], Daemon], tmp_path: Path
 ) -> None:
-    """However many start, each with its network, somebody who only asks is answered: none of them starts before."""
+    """However many clusters start, other requests are answered: only eight launches send requests at the same time."""
     from jupyter_smx.engines.docker.launch import ClusterLaunch  # noqa: PLC0415 - imports Docker's library
 
     asked, begun = threading.Event(), threading.Semaphore(0)
@@ -199,7 +199,7 @@ async def test_hosts_that_start_leave_room_for_other_questions(
         launch = ClusterLaunch(daemon, ClusterFolders(tmp_path), request, network, 10.0)
         starting.append(asyncio.create_task(launch.launch_host(plan, ORDER)))
     try:
-        for _ in range(16):  # eight of them, and each asks for two things
+        for _ in range(16):  # eight of them, with two requests each
             assert await asyncio.to_thread(begun.acquire, timeout=20)
         assert await asyncio.wait_for(daemon.containers("a=b"), 5) == []
     finally:
@@ -228,7 +228,7 @@ def test_where_nothing_can_be_written_the_cure_fits_the_cause(
 async def test_an_image_is_looked_at_while_every_thread_is_busy(
     serve: Callable[[Callable[[str], None]], Daemon], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A warm start asks for nothing else, and waits for nobody."""
+    """A warm start sends no other request, so it waits for no thread."""
     from jupyter_smx.engines.docker.images.image import Images, InspectedImage  # noqa: PLC0415 - imports Docker's library
 
     cache = InspectedImage("sha256:1", "python3")
@@ -273,7 +273,7 @@ async def test_a_no_is_told_from_silence_also_without_a_thread(
 async def test_a_name_that_is_taken_is_a_conflict_by_whichever_number(
     serve: Callable[[Callable[[str], None]], Daemon],
 ) -> None:
-    """Podman 4 and 5 say 500 where Docker says 409."""
+    """Podman 4 and 5 answer 500 where Docker answers 409."""
     from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, DaemonError  # noqa: PLC0415 - imports Docker's library
 
     daemon = serve(lambda _path: None)
@@ -318,7 +318,7 @@ async def test_where_nobody_listens_the_system_says_why(tmp_path: Path) -> None:
 async def test_a_daemon_that_many_wait_for_already_is_called_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call that does not wait is turned away where the queue is full; a daemon that is stopped has a full one."""
+    """A non-blocking connect fails if the queue of the socket is full, as that of a stopped daemon is."""
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon, _receive_response  # noqa: PLC0415 - imports Docker's library
 
     hear, turned_away = _receive_response, threading.Event()

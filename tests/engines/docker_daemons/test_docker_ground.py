@@ -1,4 +1,4 @@
-"""Whether containers share folders, users and sockets with this machine is tried before any host is launched."""
+"""Before a host is launched, the engine tests whether containers share folders, users and sockets with the machine."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ async def test_a_folder_of_the_same_name_elsewhere_is_not_ours(world: World) -> 
 
 
 async def test_a_container_that_takes_too_long_says_nothing_of_the_ground_and_may_be_tried_again(world: World) -> None:
-    """A machine that unpacks images, say: jobs that wait are not refused for good."""
+    """For example because the machine unpacks images: waiting jobs are not refused for good."""
     world.daemon.live = lambda _container: None
     with pytest.raises(RefusedError, match=r"took longer than 100 ms") as told:
         await check(world.ground(0.1))
@@ -162,7 +162,7 @@ async def test_a_daemon_that_cannot_now_says_nothing_of_the_ground(world: World)
 async def test_who_gives_up_while_the_container_is_made_leaves_none(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    """It is there only after whoever wanted it was cancelled."""
+    """The daemon makes it only after the caller was cancelled."""
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon  # noqa: PLC0415 - imports Docker's library
     from jupyter_smx.engines.docker.images.image import Images  # noqa: PLC0415 - the same
 

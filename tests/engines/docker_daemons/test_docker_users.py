@@ -1,4 +1,4 @@
-"""Who runs jobs in containers: as the administrator says, as far as whoever runs the controller may have it so."""
+"""Users in containers: as the administrator configures them, as far as the user of the controller has the rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daemon of the tests: which one is taken, where our own lies, and that it ends however its starter ends."""
+"""The Docker daemon of the tests: which one is used, where its files are, and that it ends with its starter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Listener:
-    """Somebody on a unix socket who answers everybody with the same bytes."""
+    """A server on a unix socket that sends the same bytes to every client."""
 
     def __init__(self, program_path: Path, answer: bytes) -> None:
         self.answer = answer
@@ -119,7 +119,7 @@ def test_the_command_knows_three_words(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Give a short program_path, since a daemon has sockets."""
+    """Return a folder with a short path, since a daemon has sockets."""
     if dockerd.unavailable_reason():
         (pytest.fail if os.environ.get("CI") and sys.platform == "linux" else pytest.skip)(dockerd.unavailable_reason())
     program_path = daemon_folder() / f"t{os.getpid()}"

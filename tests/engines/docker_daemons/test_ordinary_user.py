@@ -1,4 +1,4 @@
-"""The ordinary user of the tests: it is one, this machine does not know it, and it ends with who made it."""
+"""The ordinary user of the tests: unprivileged, unknown to this machine, and removed when its creator ends."""
 
 from __future__ import annotations
 

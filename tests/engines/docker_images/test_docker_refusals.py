@@ -1,4 +1,4 @@
-"""What it means when an image does not come, and who this user is at its registry."""
+"""What a failed pull of an image means, and the user's login at its registry."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ async def test_a_helper_for_credentials_is_asked(
 async def test_a_helper_for_credentials_that_hangs_is_killed_with_what_it_started(
     tmp_path: Path, config: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else it had one of two threads for ever, and after two of them nobody had a login any more."""
+    """Otherwise it would hold one of two threads forever, and after two of them every login would fail."""
     from jupyter_smx.engines.docker.images import registry  # noqa: PLC0415 - imports Docker's library
 
     program = tmp_path / "docker-credential-hangs"

@@ -1,4 +1,4 @@
-"""Images from a real registry: downloaded once, said how far, pinned by digest, stopped, refused with the cure."""
+"""Images from a real registry: downloaded once, with progress, pinned by digest, stopped, refused with a cure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SIZE = 3_000_000
 
 @pytest.fixture(autouse=True)
 def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Give what writes what ``docker login`` would; nobody has logged in before."""
+    """Return a function that writes what ``docker login`` would; there is no login before its call."""
     monkeypatch.setenv("DOCKER_CONFIG", os.fspath(tmp_path))
 
     def write(host: str, password: str) -> None:
@@ -125,7 +125,7 @@ async def test_how_far_it_is_is_said_while_it_stands_still_and_nobody_else_waits
         def is_told() -> bool:
             registry.proxy.allow_more(
                 20_000
-            )  # the daemon tells of bytes when some come, and ten times in a second at most
+            )  # the daemon reports bytes when some arrive, at most ten times a second
             return any(told.fullmatch(step.text) for step in heard)
 
         await eventually(is_told, "bytes are told", within=30)

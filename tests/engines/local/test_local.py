@@ -1,4 +1,4 @@
-"""What the local engine does beyond the contract: its files, its processes, who it never kills."""
+"""What the local engine does beyond the contract: its files, its processes, and which processes it never kills."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def world(tmp_path: Path) -> AsyncIterator[LocalHarness]:
 
 @pytest.fixture
 def stranger() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has nothing to do with us, and that leads its session as an agent does."""
+    """Provide a foreign process that leads its own session, as an agent does."""
     source = "import signal; print(1, flush=True); signal.pause()"
     with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
@@ -57,7 +57,7 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def record(world: LocalHarness, cluster: str, **birth: object) -> Handle:
-    """Write the folder of a cluster as an agent with this birth would have left it."""
+    """Write the folder of a cluster as an agent with this process record would have left it."""
     folder = world.cluster_folder(cluster) / "algo-1"
     folder.mkdir(parents=True)
     (folder / "claim").touch()

@@ -1,4 +1,4 @@
-"""The lock of a file in an event loop: one holder at a time, and nobody else stands still meanwhile."""
+"""A file lock in an event loop: one holder at a time, and no other task blocks meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is brought within reach of a host that sees its own folder only."""
+"""Files that the engine makes available to a host that sees only its own folder."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def host(tmp_path: Path) -> HostFolder:
 
 
 def outside(host: HostFolder, inside: str) -> Path:
-    """Give where this machine finds what the host finds at a path."""
+    """Return this machine's path of what the host finds at a path."""
     assert inside.startswith(f"{INSIDE}/")
     return host.path / "given" / inside[len(INSIDE) + 1 :]
 
 
-def bring(host: HostFolder, *sources: Path, reader: FileReader = FileReader()) -> list[Path]:  # noqa: B008 - nobody changes it
+def bring(host: HostFolder, *sources: Path, reader: FileReader = FileReader()) -> list[Path]:  # noqa: B008 - it never changes
     found = provide_files.provide_files(host, [str(source) for source in sources], INSIDE, reader)
     return [outside(host, found[str(source)]) for source in sources]
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Give a folder with a file in a folder, and links of each kind."""
+    """Return a folder with a file in a folder, and links of each kind."""
     top = tmp_path / "it's a\nsource 日本"
     (top / "inner" / "empty").mkdir(parents=True)
     (top / "inner" / "a b.csv").write_text("1,2")
@@ -117,7 +117,7 @@ def test_what_the_reader_may_not_read_is_copied_for_it(host: HostFolder, tmp_pat
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to somebody else")
 def test_root_in_a_container_is_given_a_copy_of_what_only_its_owner_may_read(host: HostFolder, tmp_path: Path) -> None:
-    """All rights of root's are dropped there, that to read everything too."""
+    """The container's root has no capabilities, not even the one to read every file."""
     source = tmp_path / "private"
     source.write_text("secret")
     source.chmod(0o600)

@@ -1,4 +1,4 @@
-"""What cannot be linked for a host is copied: once for a cluster, where there is room, and while somebody wants it."""
+"""Files that cannot be linked for a host are copied: once for a cluster, if there is room, while a host needs them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MEMORY = Path("/dev/shm")  # noqa: S108 - another file system than most have their folders on
 INSIDE = "/run/smx/given"
 STRANGER = FileReader(12345, 12345)
-"""Somebody who may not read what only its owner may."""
+"""A user without the right to read files of mode 0600."""
 Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - as shutil has it
 
 
@@ -109,7 +109,7 @@ def test_a_job_whose_copies_found_no_room_although_others_went_is_tried_once_mor
 ) -> None:
     idle, wanted = private(tmp_path / "idle"), private(tmp_path / "wanted")
     provide(host, idle)
-    free(monkeypatch, 1000)  # of another host's second name of it, for example
+    free(monkeypatch, 1000)  # because another host has a second name of it, for example
     with pytest.raises(RefusedError) as first:
         provide(host, wanted)
     with pytest.raises(RefusedError) as second:
@@ -200,7 +200,7 @@ def test_a_release_waits_for_no_copy_for_ever(host: HostFolder, monkeypatch: pyt
 
 
 class Slow:
-    """Brings by waiting; says who is at work."""
+    """Replaces a copy by a wait for ``go``; the event ``at(name)`` is set when the copy for that host begins."""
 
     def __init__(self) -> None:
         self.entered: dict[str, threading.Event] = {}

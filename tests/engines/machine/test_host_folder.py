@@ -1,4 +1,4 @@
-"""A host's folder on this machine, in which its jobs may have put anything in the place of anything."""
+"""A host's folder on this machine, whose entries its jobs may have replaced with anything."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ORDER = ["algo-2", "algo-10", "algo-1"]
 
 @pytest.fixture
 def folders(tmp_path: Path) -> ClusterFolders:
-    """Give the folders of a cluster of three hosts, which are described."""
+    """Return the folders of a cluster of three hosts with their descriptions."""
     found = ClusterFolders(tmp_path)
     found.clusters.mkdir()
     for name in ORDER:
@@ -93,7 +93,7 @@ def test_a_sweep_takes_what_lies_there_and_nothing_else(
         path.write_text("x")
     said = host.sweep()
     assert (outside / "file").read_text() == "mine"
-    # A folder where our own file was is named, since nobody knows what it is.
+    # A folder in place of one of our own files is reported, since its content is unknown.
     assert os.path.lexists(path) == (name == "shortcut" and kind == "a folder")
     assert bool(said) == os.path.lexists(path)
 
@@ -110,7 +110,7 @@ open("file", "w").close()
 
 @pytest.mark.parametrize("place", ["tmp", "spool"])
 def test_a_folder_that_is_deeper_than_python_goes_is_removed(folders: ClusterFolders, place: str) -> None:
-    """It is in nobody's way: an error of Python's own would keep a release from its end for ever."""
+    """It blocks no release: a RecursionError would prevent each release from ending."""
     host = folders.host("c", "algo-1")
     (host.path / place).mkdir()
     subprocess.run([sys.executable, "-c", DIG, host.path / place], check=True)

@@ -1,4 +1,4 @@
-"""Where a person has to type or to change something: what the sentence says, and how the work goes on."""
+"""Actions that the user must take: what the message says, and how the work continues afterwards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def failure(connection: SshConnection) -> SmxError:
 
 
 async def open_as_person(sshs: Sshs, cure: str) -> None:
-    """Run the command of a sentence as a person does, who types the code."""
+    """Run the command of a message as the user does, and type the code."""
     (command,) = re.findall(r"\S*ssh .*-M .*", cure)
     done = await asyncio.to_thread(
         subprocess.run,
@@ -70,7 +70,7 @@ async def test_a_one_time_code_waits_and_the_session_that_a_person_opens_is_used
     before = logins(one)
     assert (await connection.run("hostname")).output == b"box-one\n"
     await connection.close()
-    assert await connection.check_master()  # the code would have to be typed again
+    assert await connection.check_master()  # otherwise the user would have to type the code again
     assert (await sshs.connect().run("hostname")).output == b"box-one\n"
     assert logins(one) == before
     await close_as_person(connection)
@@ -163,7 +163,7 @@ async def test_the_control_path_of_a_user_s_own_configuration_is_used_if_a_maste
     await connection.close()
     assert await connection.check_master()
     await asyncio.to_thread(subprocess.run, [*words[:3], "-O", "exit", one.alias], check=True, **quiet)
-    assert (await connection.run("hostname")).output == b"box-one\n"  # without it, over one of ours
+    assert (await connection.run("hostname")).output == b"box-one\n"  # without the user's master, over our own
     assert logins(one) == before + 1
 
 

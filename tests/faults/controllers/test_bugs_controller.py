@@ -1,4 +1,4 @@
-"""Bugs that other systems shipped, by their numbers in our catalogue, that a controller can have."""
+"""Bugs of other systems that a controller can have, too, by their numbers in our catalogue."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def sim() -> Iterator[Simulation]:
         assert not simulation.bugs, "\n".join(simulation.bugs)
 
 
-# 8: for how long hosts are kept, job × pool × administrator × off, 0 and for ever
+# 8: how long hosts are kept, job × pool × administrator × off, 0 and without limit
 
 JOB = {"off": None, "0": 0, "30": 30, "600": 600}
 POOL = {"fresh hosts": None, "pool kept for 0": 0, "pool kept for 600": 600}
@@ -58,9 +58,9 @@ ADMIN = {
 
 
 def kept_for(job: int | None, admin: str, before: int | None = None) -> int | None:
-    """Give what the documentation promises: seconds, or None where the wish is refused.
+    """Return the documented keep-alive in seconds, or None if the request is refused.
 
-    A job that says no keep-alive leaves a pool that was kept ``before`` as it was.
+    A job without a keep-alive leaves a pool that was kept ``before`` as it was.
     """
     wish = (before or 0) if job is None else job
     cap: Any = ADMIN[admin].get("keep_alive_cap", 3600)
@@ -125,7 +125,7 @@ def test_bug_08_what_is_extended_by_hand_is_the_last_word_until_the_next_job(sim
     assert sim.pools() == []
 
 
-# 17: a cold start that nobody announced
+# 17: a cold start that was not announced
 
 
 def test_bug_17_before_a_job_begins_it_is_said_whether_it_will_be_warm_cold_or_queued(sim: Simulation) -> None:
@@ -148,7 +148,7 @@ def test_bug_17_before_a_job_begins_it_is_said_whether_it_will_be_warm_cold_or_q
     assert "position 1." in sentence
     for job in (busy, second):
         sim.end_job(job)
-    # What was said is what then happens, and each record keeps it.
+    # The plan's answer is what then happens, and each record keeps it.
     said = planned(keep_alive=0)
     job = sim.run_to_end()
     why = sim.start_reason(job)
@@ -214,7 +214,7 @@ def _forget_the_fakes(sim: Simulation) -> None:
 def test_bug_25_neither_time_nor_memory_of_a_job_grows_with_the_jobs_before_it(
     sim: Simulation, record_property: Any
 ) -> None:
-    times: list[float] = []  # of this process: what else the machine does is no growth
+    times: list[float] = []  # of this process: the load of other programs is no growth
     sizes: dict[int, int] = {}
     for number in range(SOAK):
         begin = time.process_time()
@@ -272,7 +272,7 @@ def test_bug_28_every_route_of_the_socket_refuses_another_name_with_every_verb(s
 
 
 def what_there_is(world: World) -> tuple[object, ...]:
-    """Count jobs, and name pools with their end."""
+    """Return the number of jobs, and the pools with their ends."""
     return len(world.client.jobs(1000)), [(pool.id, pool.state, pool.expires_at) for pool in world.pools()]
 
 
@@ -296,7 +296,7 @@ def test_bug_32_a_full_machine_is_a_queue_with_a_place_and_never_a_failure(sim: 
         for _, run in sim.world.running_jobs():
             ended.append(run.job)
             sim.end_job(run.job)
-            # What waits moves up, and says so, before anybody else looks at it.
+            # The waiting jobs move up at once, and their records say so.
             rest = [job for job in jobs if sim.job(job).state is SecondaryStatus.PENDING]
             places = [sim.controller.facade.job(job).why for job in rest]
             assert [why.sentence.split(",")[1].split(".")[0] for why in places if why] == [

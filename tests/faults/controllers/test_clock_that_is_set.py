@@ -1,4 +1,4 @@
-"""Somebody sets the clock while a controller, hosts and a job run as processes: the job's time is what it ran."""
+"""The clock is set while a controller, hosts and a job run as processes: the job's duration stays correct."""
 
 from __future__ import annotations
 

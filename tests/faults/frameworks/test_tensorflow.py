@@ -1,6 +1,6 @@
-"""``--distribution parameter_server`` on real hosts, with a module in the place of TensorFlow, which is too large here.
+"""``--distribution parameter_server`` on real hosts, with a module in place of TensorFlow, which is too large here.
 
-Its servers listen where TensorFlow's do, on all addresses, and say who they are to whoever connects.
+Its servers listen as TensorFlow's do, on all addresses, and send their name to each client.
 """
 
 from __future__ import annotations
@@ -83,21 +83,21 @@ if found["task"]["type"] == "master":
 else:
     come(leader)
 """
-"""What TensorFlow does in a script: the leading one waits for the other, and listens until it ends."""
+"""Like a script with TensorFlow: the leader waits for the other task, and listens until it ends."""
 PART = """
 if found["task"]["type"] == "master":
     own.accept()
 else:
     come(leader)
 """
-"""What a script has to do whose leading one shall not end first: the servers end with that."""
+"""For a script whose leader must not end first, because the servers end with it."""
 REACH = ASK + MEET + 'say(found["task"], [ask(server)[0] for server in found["cluster"]["ps"]])\n' + PART
 SHELL = "#!/bin/sh\npython3 train.py\nexit 7\n"
 
 
 @pytest.fixture
 def start(shared: World, tmp_path: Path) -> Start:
-    """Give what starts a script of two hosts that finds ``tensorflow`` beside it."""
+    """Return a function that starts a script of two hosts, with ``tensorflow`` beside it."""
 
     def begin(script: str, tensorflow: str = TENSORFLOW, entry_point: str = "train.py", **fields: Any) -> Ran:
         folder = tmp_path / "code"

@@ -1,4 +1,4 @@
-"""Small faults inside a host that no job may notice."""
+"""Small faults inside a host that have no effect on any job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def parked(world: World) -> list[int]:
-    """Find the children that wait for a job."""
+    """Return the process ids of the children that wait for a job."""
     return [seen.pid for seen in process_scan.cluster_processes(world.cluster()) if comm(seen.pid) == "smx-job"]
 
 
@@ -46,7 +46,7 @@ def test_a_parked_process_that_dies_is_replaced_before_the_next_job(shared: Worl
     (zygote,) = [pid for pid in shared.zygotes() if comm(pid) == ZYGOTE]
     eventually_blocking(lambda: parked(shared), "a process is parked", within=PATIENCE)
     with frozen(zygote):
-        # Nobody tells the agent of this end, it only hears that the socket is closed.
+        # The frozen zygote cannot report this end: the agent only sees that the socket is closed.
         for pid in parked(shared):
             process_scan.kill_and_wait(pid)
         job = shared.submit()
@@ -57,7 +57,7 @@ def test_a_parked_process_that_dies_is_replaced_before_the_next_job(shared: Worl
 def test_a_parked_process_that_died_unseen_gets_no_job(shared: World) -> None:
     eventually_blocking(lambda: parked(shared), "a process is parked", within=PATIENCE)
     with frozen(shared.agent()):
-        # The agent will read of the job first and of the death after it.
+        # The agent will read the job's request first, and the end of the child after it.
         job = shared.submit()
         for pid in parked(shared):
             process_scan.kill_and_wait(pid)

@@ -1,4 +1,4 @@
-"""Logs that nobody expects, from the job to the notebook: whole on disk, small in memory, readable on the card."""
+"""Unusual logs, from the job to the notebook: complete on disk, small in memory, readable on the card."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 MEBI = 1 << 20
 HUGE = 100 * MEBI
 GROWTH = 24 * MEBI
-"""Bytes that a controller may grow by while it brings a log of any length home."""
+"""Bytes that a controller may grow by while it collects a log of any length."""
 LINES = 8
 CONTROL = {chr(code) for code in range(32)} - {"\t", "\n"}
 
 
 def highest(pid: int) -> int:
-    """Give the most bytes that a process ever had in memory."""
+    """Return the maximum of a process's resident memory, in bytes."""
     rows = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return int(rows["VmHWM"].split()[0]) * 1024
 
 
 def home(job: Ran) -> Path:
-    """Give the file that holds a job's log at home."""
+    """Return the collected log of a job."""
     return job.world.data / "jobs" / job.id / "logs" / "algo-1.log"
 
 
@@ -69,7 +69,7 @@ def test_a_hundred_megabytes_in_one_line_come_home_whole_through_a_small_control
     assert lines[-1] == "done"
     assert sum(map(len, lines)) <= 200 * LINES, "a card is no place for a line of a hundred megabytes"
     assert time.monotonic() - began < 5, "seconds for the end of a log, which is read from its end"
-    # Whoever follows gets it in pieces, and in time that grows with the length only.
+    # A follower gets the log in pieces, in time that is linear in its length.
     length = sum(
         len(text)
         for _, text in reader.follow_chunks(world.client, job.job(), [reader.LogCursor(world.client, job.id, "algo-1")])

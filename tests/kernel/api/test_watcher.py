@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SPEC = JobSpec(kind="train", source="x = 1", base_name="train")
 PATIENCE = 10.0
-"""Seconds; a request for changes waits twice as long, and nobody may have to wait for the next one."""
+"""Seconds; a request for changes waits twice as long, so no test may depend on the next one."""
 
 
 @pytest.fixture
@@ -35,14 +35,14 @@ def session(controller: ScriptedController) -> Iterator[Session]:  # noqa: ARG00
 
 @pytest.fixture
 def busy(session: Session, controller: ScriptedController, eventually_blocking: Callable[..., Any]) -> Job:
-    """Give a job for which the watcher waits: it looks at nothing of its own accord."""
+    """Return a job for which the watcher waits; the watcher sends no request by itself."""
     job = session.submit(SPEC)
     eventually_blocking(lambda: controller.guests() == 1, "the watcher waits")
     return job
 
 
 def heard_all(controller: ScriptedController) -> bool:
-    """Say whether the watcher waits for what comes after the newest event."""
+    """Return True if the watcher waits for what follows the newest event."""
     waits_for = f"since={len(controller.events)}&"
     return any("/v1/changes" in target and waits_for in f"{target}&" for target in controller.targets)
 
@@ -145,7 +145,7 @@ def test_jobs_one_after_another_ask_for_changes_alone(
 
 
 class Guarded(dict[str, Any]):
-    """A dict that is only ever touched by who holds the lock."""
+    """A dict that may only be used while its thread holds the lock."""
 
     watcher: Watcher
     touched = 0

@@ -26,7 +26,7 @@ def test_a_training_script_of_a_folder_runs_with_its_hyperparameters(notebook: A
     record = notebook.user_ns["job"].record
     assert (record.spec.source, record.spec.entry_point) == (TRAIN, "train.py")
     assert (record.spec.source_dir.files, record.spec.source_dir.folder) == (3, str(tmp_path / "src"))
-    assert record.spec.imports == ("argparse", "json", "os", "pathlib")  # helper is no business of a host
+    assert record.spec.imports == ("argparse", "json", "os", "pathlib")  # helper is not preloaded on a host
     assert "model.tar.gz" in notebook.user_ns["job"].artifacts
 
 
@@ -84,6 +84,6 @@ def test_a_job_runs_again_with_its_folder_as_it_was(notebook: Any, tmp_path: Pat
     run(notebook, "%%train --source-dir src --receive name -k 5m --as job --wait\nimport helper\nname = helper.NAME")
     spec = notebook.user_ns["job"].record.spec
     (src / "helper.py").write_text("NAME = 'changed'\n")
-    Path(spec.source_dir.path).unlink()  # as it is when nobody needed it for a day
+    Path(spec.source_dir.path).unlink()  # as happens when no job needed it for a day
     again = smx.rerun(notebook.user_ns["job"].id)
     assert again.result(60).name == "first"

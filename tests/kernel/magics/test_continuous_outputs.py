@@ -1,4 +1,4 @@
-"""Outputs of processing jobs that are brought where they go while the job runs: ``mode=Continuous``."""
+"""Outputs of processing jobs that are copied to their destination while the job runs: ``mode=Continuous``."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ with open(out + "/rows.csv", "a") as file:
 
 @pytest.mark.processes
 def test_files_are_there_while_the_job_runs_and_what_it_deletes_stays(notebook: Any, tmp_path: Path) -> None:
-    del notebook  # gives the session
+    del notebook  # provides the session
     gate, target, secret = tmp_path / "gate", tmp_path / "out", tmp_path / "secret"
     secret.write_text("of the host")
     source = WORK.replace("SECRET", repr(str(secret))).replace("GATE", repr(str(gate)))
@@ -114,7 +114,7 @@ def test_files_are_there_while_the_job_runs_and_what_it_deletes_stays(notebook: 
 def test_files_are_at_a_url_while_the_job_runs_and_what_it_deletes_stays(
     notebook: Any, tmp_path: Path, bucket: Bucket
 ) -> None:
-    del notebook  # gives the session
+    del notebook  # provides the session
     gate, secret = tmp_path / "gate", tmp_path / "secret"
     secret.write_text("of the host")
     source = WORK.replace("SECRET", repr(str(secret))).replace("GATE", repr(str(gate)))
@@ -126,7 +126,7 @@ def test_files_are_at_a_url_while_the_job_runs_and_what_it_deletes_stays(
     def brought() -> dict[str, str]:
         found = {}
         for path in there.rglob("*"):
-            with suppress(FileNotFoundError):  # the server's own, until an object is whole
+            with suppress(FileNotFoundError):  # the server's temporary file, until an object is complete
                 if path.is_file():
                     found[os.path.relpath(path, there)] = path.read_text()
         return found
@@ -156,7 +156,7 @@ os.unlink(out + "/gone")
 def test_what_a_training_job_calls_intermediate_is_brought_while_it_runs(
     notebook: Any, tmp_path: Path, bucket: Bucket, kind: str
 ) -> None:
-    del notebook  # gives the session
+    del notebook  # provides the session
     gate = tmp_path / "gate"
     place = "s3://bucket/runs" if kind == "url" else str(tmp_path / "runs")
     job = smx.train(
@@ -170,7 +170,7 @@ def test_what_a_training_job_calls_intermediate_is_brought_while_it_runs(
     def brought() -> dict[str, str]:
         found = {}
         for path in there.rglob("*"):
-            with suppress(FileNotFoundError):  # the server's own, until an object is whole
+            with suppress(FileNotFoundError):  # the server's temporary file, until an object is complete
                 if path.is_file():
                     found[os.path.relpath(path, there)] = path.read_text()
         return found
@@ -207,7 +207,7 @@ def test_where_it_cannot_be_brought_is_refused(place: str, shared: bool, sentenc
 
 
 NOWHERE = "https://example.org/x"
-"""A place to which nothing can be brought: who reads it as one refuses it."""
+"""A destination that does not exist: a host that reads it as a destination fails."""
 
 
 @pytest.mark.parametrize("kind", ["train", "process"])
@@ -238,7 +238,7 @@ def test_what_is_judged_to_be_a_place_before_a_job_is_what_its_host_takes_for_on
 
 @pytest.mark.processes
 def test_an_output_that_leads_out_of_the_job_brings_nothing(notebook: Any, tmp_path: Path) -> None:
-    del notebook  # gives the session
+    del notebook  # provides the session
     elsewhere, target = tmp_path / "elsewhere", tmp_path / "out"
     elsewhere.mkdir()
     (elsewhere / "private").write_text("not the job's")

@@ -1,4 +1,4 @@
-"""A folder of code on its way out: what travels, what stays, and when it is packed again."""
+"""Packing a folder of code: which files are sent, which are not, and when it is packed again."""
 
 from __future__ import annotations
 
@@ -417,7 +417,7 @@ def test_a_folder_that_may_not_be_read_is_one_sentence(
     shut, scandir = src / inside, os.scandir
 
     def refusing(path: str) -> Any:
-        # Tests may run as root, whom no mode of a folder keeps out.
+        # Tests may run as root, which no mode of a folder keeps out.
         if Path(path) == shut:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
         return scandir(path)

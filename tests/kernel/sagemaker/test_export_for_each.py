@@ -1,4 +1,4 @@
-"""An array that is one job for each task there: whose packages, which places and names, and how its program goes on."""
+"""The export of an array as one job for each task: packages, places, names, and how its program continues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jupyter_smx.model.spec.image import Image
 
 
 class Records:
-    """A controller that knows the first task, and of the others what they ran with."""
+    """A controller that has the first task, and the provenance of the others."""
 
     def __init__(self, tasks: Tasks, *ran: int) -> None:
         self._tasks = tasks
@@ -40,7 +40,7 @@ class Records:
 
 def test_packages_and_image_are_those_of_the_first_task_that_ran(tmp_path: Path) -> None:
     tasks = array(metrics=SCORE)
-    # The first never ran; the second ran and left no word, as one whose host was lost.
+    # The first never ran; the second ran without a record, as if its host was lost.
     rows = [replace(row, started_at=1e9, ended_at=1e9 + 1) if n else row for n, row in enumerate(tasks.array.tasks)]
     records: Any = Records(tasks, 2, 3)
     found = load_tasks(records, replace(tasks.array, tasks=tuple(rows)))
@@ -54,7 +54,7 @@ def test_packages_and_image_are_those_of_the_first_task_that_ran(tmp_path: Path)
 
 def test_an_array_without_tasks_is_refused_with_a_rule_and_a_cure() -> None:
     with pytest.raises(ResourceNotFoundError) as refused:
-        load_tasks(None, replace(array().array, tasks=()))  # type: ignore[arg-type]  # nobody is asked
+        load_tasks(None, replace(array().array, tasks=()))  # type: ignore[arg-type]  # no record is requested
     assert refused.value.rule
     assert refused.value.cure
 
@@ -111,7 +111,7 @@ def test_a_program_that_was_refused_says_how_it_goes_on(
 
 
 def code_beside(tasks: Tasks, tmp_path: Path, *names: str) -> Tasks:
-    """Give the tasks a folder of code in which the user has files of such names."""
+    """Return the tasks with a folder of code in which the user has files of such names."""
     (tmp_path / "src").mkdir()
     for name in names:
         (tmp_path / "src" / name).write_text("mine")

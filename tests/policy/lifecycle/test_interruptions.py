@@ -1,4 +1,4 @@
-"""Managed spot in pure functions: who may lose its hosts, what follows, how long it may wait, and what is charged."""
+"""Managed spot in pure functions: which jobs may be interrupted, what follows, limits on waiting, and the charge."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_however_often_one_looks_an_hour_is_as_dangerous(rate: float, looks: int
 
 
 def _spared(rate: float, seconds: float) -> float:
-    """Find by halving from which draw on nothing strikes."""
+    """Return, by bisection, the smallest draw without an interruption."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -144,11 +144,11 @@ def test_a_rate_of_zero_and_a_look_at_once_strike_nobody() -> None:
     ("ends", "state"),
     [
         ([TAKEN], S.INTERRUPTED),
-        ([POLITE], S.INTERRUPTED),  # a script that heard SIGTERM and left in order is not done
+        ([POLITE], S.INTERRUPTED),  # a script that exits in order after SIGTERM is not done
         ([LOST], S.INTERRUPTED),  # a host that did not wait for the end of the notice
         ([TAKEN, GOOD], S.INTERRUPTED),
-        ([GOOD, GOOD], S.COMPLETED),  # it was done before it was told
-        ([BAD, TAKEN], S.FAILED),  # it had failed before it was told
+        ([GOOD, GOOD], S.COMPLETED),  # it was done before the notice
+        ([BAD, TAKEN], S.FAILED),  # it had failed before the notice
         ([LATE, TAKEN], S.MAX_RUNTIME_EXCEEDED),
     ],
 )
@@ -157,7 +157,7 @@ def test_an_interruption_ends_the_run_unless_the_run_had_ended_before(ends: list
     assert judged.state is state
     assert (judged.reason == INTERRUPTION) == (state is S.INTERRUPTED)
     again = retries.next_attempt(on_hosts(max_run=100, retries=0), judged, tuple(ends), NOW + 10)
-    assert again is None  # its goal is another one
+    assert again is None  # its desired state is another one
     again = retries.next_attempt(transitions.interrupt(on_hosts(max_run=100), NOW), judged, tuple(ends), NOW + 10)
     assert (again is not None) == (state is S.INTERRUPTED)
 

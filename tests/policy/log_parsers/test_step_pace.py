@@ -1,4 +1,4 @@
-"""How long a step takes, from the counts that a log has: nothing is made of what came at once."""
+"""The duration of a step, computed from the counts in a log; lines that arrived together are ignored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_steps_take_the_time_between_their_counts() -> None:
 
 
 def test_what_was_there_at_once_is_no_time_and_its_last_count_is_the_first() -> None:
-    # 50 lines were read in one piece: nobody knows when the first 49 of them came.
+    # 50 lines were read in one piece: the times of the first 49 are unknown.
     assert followed([(float(count), 100.0) for count in range(1, 51)]) is None
     assert followed([*((float(count), 100.0) for count in range(1, 51)), (60, 101.0)]) == StepPace(
         steps=60, seconds=0.1

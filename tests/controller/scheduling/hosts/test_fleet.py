@@ -35,7 +35,7 @@ class Launching(FakeEngine):
 
 
 def test_a_launch_of_which_nothing_can_be_written_down_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not when somebody collects what is left of it."""
+    """At once means before garbage collection closes the generator."""
     with Simulation(engine=Launching) as sim:
         fleet, books, engine = sim.controller.reconciler.cluster_reconciler, sim.controller.live_state, sim.engine
         assert isinstance(engine, Launching)

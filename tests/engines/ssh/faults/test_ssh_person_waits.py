@@ -1,4 +1,4 @@
-"""A job waits where a person must type something, and says which command opens the session."""
+"""A job waits while the user must type something, and its message has the command that opens the session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.processes
 
 
 def open_session(world: SshControllerWorld, job: Ran, *, accept: bool) -> None:
-    """Run the command that a job names, as a person who confirms the key or types the code."""
+    """Run the command of a job's message as the user does, and confirm the key or type the code."""
     said = job.job().transitions[-1].status_message
     (command,) = re.findall(r"\S*ssh .*-M .*[^.]", said)
     command = command.replace(" -M ", " -o StrictHostKeyChecking=accept-new -M ") if accept else command

@@ -1,4 +1,4 @@
-"""Runs Python as a user without any right, for tests that run as root."""
+"""Runs Python as a user without any rights, for tests that run as root."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _run(python: str, code: str, *arguments: str, home: str = "/") -> subprocess
 
 @functools.cache
 def _seen(path: Path) -> Path:
-    """Give where the user sees a folder: where it lies, or, if one above it is closed, where it is mounted for them."""
+    """Return the path of a folder for the user: its own path, or a mount point if a folder above it is closed."""
     if all(one.stat().st_mode & 0o001 for one in (path, *path.parents)):
         return path
     shown = Path(tempfile.mkdtemp(prefix="smx-shown-", dir="/run"))
@@ -58,7 +58,7 @@ def _seen(path: Path) -> Path:
 
 @functools.cache
 def interpreter() -> str:
-    """Give a Python of this version that the user may start, empty when there is none."""
+    """Return a Python of this version that the user may start; empty if there is none."""
     if os.getuid() != 0:
         return ""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -72,7 +72,7 @@ _TRY = (
 
 
 def _works(python: str) -> bool:
-    # One in a closed folder may be started here, by who still is root then, and cannot start itself again.
+    # A Python in a closed folder may start here, while the process is still root, and then cannot start itself again.
     try:
         return _run(python, _TRY).returncode == 0
     except OSError:
@@ -80,7 +80,7 @@ def _works(python: str) -> bool:
 
 
 def run(code: str, *arguments: str, home: str = "/") -> str:
-    """Run ``code`` as that user and give what it printed."""
+    """Run ``code`` as that user and return what it printed."""
     answer = _run(interpreter(), code, *arguments, home=home)
     assert answer.returncode == 0, answer.stderr
     return answer.stdout
@@ -88,7 +88,7 @@ def run(code: str, *arguments: str, home: str = "/") -> str:
 
 @contextmanager
 def home() -> Iterator[Path]:
-    """Give a folder that belongs to the user; pytest's own are closed to it, and so may be what TMPDIR names."""
+    """Provide a folder that belongs to the user; pytest's own are closed to it, and so may be that of TMPDIR."""
     folder = Path(tempfile.mkdtemp(prefix="smx-nobody-", dir="/tmp"))
     try:
         os.chown(folder, NOBODY, NOBODY)

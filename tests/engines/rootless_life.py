@@ -1,7 +1,7 @@
-"""The Docker engine of an ordinary user at a daemon of that user's: what ``test_rootless.py`` runs as one.
+"""The Docker engine of an ordinary user at that user's daemon: ``test_rootless.py`` runs this file as that user.
 
-Any user may run it at a daemon of their own: ``DOCKER_HOST=unix://… python -m pytest tests/engines/rootless_life.py``.
-Its tests share a cluster of two hosts, since such daemons take long to make one; the last one ends it.
+Any user may run it at their own daemon: ``DOCKER_HOST=unix://… python -m pytest tests/engines/rootless_life.py``.
+Its tests share a cluster of two hosts, since such daemons take long to make one; the last test ends it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ print(json.dumps({
 
 
 class Pair(NamedTuple):
-    """Two hosts, and the world that they are in."""
+    """Two hosts, and the world in which they run."""
 
     world: DockerHarness
     request: ClusterRequest
@@ -97,7 +97,7 @@ async def test_jobs_read_the_users_data_and_files_come_home_as_the_users(pair: P
     source.write_text("1,2")
     source.chmod(0o600)
     [there] = (await pair.world.engine.provide_files(pair.handle, "algo-2", [os.fspath(source)])).values()
-    for epoch in (2, 3):  # what a job locked is no trouble of the next one's, whoever's controller runs it
+    for epoch in (2, 3):  # the next job can remove what a job locked, whichever user's controller runs it
         async with AgentClient(pair.world.new_engine(), pair.handle, "algo-2", epoch=epoch) as agent:
             end = await agent.run_and_wait(
                 JOB, lease=epoch, channels=[{"name": "data", "source": there, "mode": "FastFile"}]

@@ -1,4 +1,4 @@
-"""Worlds: one for each test that kills, one for a whole module where nothing but jobs can be harmed."""
+"""Worlds: one for each test that kills, one for a whole module whose tests can harm nothing but jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Configure = "Callable[[str], None]"
 
 @pytest.fixture
 def configure(tmp_path: Path) -> Callable[[str], None]:
-    """Give ``configure(text)``, which adds lines to the administrator's file before a controller starts."""
+    """Return ``configure(text)``, which adds lines to the administrator's file before a controller starts."""
 
     def add(text: str) -> None:
         with (tmp_path / "config" / "jupyter_smx_config.py").open("a") as file:
@@ -37,7 +37,7 @@ def configure(tmp_path: Path) -> Callable[[str], None]:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """Give a world of the test's own; no controller runs yet."""
+    """Provide a world of the test's own; no controller runs yet."""
     surround(monkeypatch, tmp_path, GRACE)
     made = World(tmp_path)
     yield made
@@ -55,20 +55,20 @@ def _warm(folder: Path, more: str = "") -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Give the module's world, with a controller that nobody kills and a warm pool."""
+    """Provide the module's world, whose controller is never killed, and which has a warm pool."""
     yield from _warm(tmp_path_factory.mktemp("shared"))
 
 
 @pytest.fixture(scope="module")
 def far() -> Iterator[World]:
-    """Give such a world that does not lie in ``/tmp``, so that each of its hosts may have one of its own."""
+    """Provide such a world outside ``/tmp``, so that each of its hosts may have a ``/tmp`` of its own."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         yield from _warm(Path(folder))
 
 
 @pytest.fixture(scope="module")
 def patient() -> Iterator[World]:
-    """Give a world like that one whose jobs have time to end."""
+    """Provide a world like that one whose jobs have time to end."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         yield from _warm(Path(folder), PATIENCE)
 
@@ -77,7 +77,7 @@ def _shell() -> Iterator[InteractiveShell]:
     config = Config()
     config.HistoryManager.enabled = False
     made: InteractiveShell = InteractiveShell(config=config)  # type: ignore[no-untyped-call]
-    # At the end of the process it would collect garbage, as hundreds of others do: minutes in all.
+    # Otherwise it collects garbage at the end of the process, as hundreds of others do: minutes in all.
     atexit.unregister(made.atexit_operations)
     made.run_line_magic("load_ext", "jupyter_smx")
     yield made
@@ -86,11 +86,11 @@ def _shell() -> Iterator[InteractiveShell]:
 
 @pytest.fixture
 def shell(world: World) -> Iterator[InteractiveShell]:  # noqa: ARG001 - it must be there first
-    """Give a shell in the test's own world, in which no controller runs yet."""
+    """Provide a shell in the test's own world, in which no controller runs yet."""
     yield from _shell()
 
 
 @pytest.fixture
 def warm_shell(shared: World) -> Iterator[InteractiveShell]:  # noqa: ARG001 - it must be there first
-    """Give a shell in the module's world, which has a warm pool."""
+    """Provide a shell in the module's world, which has a warm pool."""
     yield from _shell()

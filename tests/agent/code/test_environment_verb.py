@@ -1,4 +1,4 @@
-"""The verbs of environments on a machine: one build for all who ask, none that outlives its reader, none half made."""
+"""The verbs for environments on a machine: one build for all requests; it ends with its reader, never incomplete."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def build_wheel(folder, *_):
 
 
 class Account:
-    """A folder of an account on this machine, and the questions that were asked of it."""
+    """A folder of an account on this machine, and the requests that were sent to it."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "account"
@@ -48,7 +48,7 @@ class Account:
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, verb: str, **question: Any) -> subprocess.Popen[bytes]:
-        """Ask, as a controller does: the input stays open."""
+        """Send a request as a controller does: the input stays open."""
         words = [sys.executable, "-m", "jupyter_smx.agent", "remote", verb, os.fspath(self.root)]
         environ = {**os.environ, "PYTHONPATH": os.fspath(ROOT), "PATH": f"{self.tools}:/usr/bin:/bin"}
         asked = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ)
@@ -59,11 +59,11 @@ class Account:
         return asked
 
     def ask(self, verb: str, **question: Any) -> list[dict[str, Any]]:
-        """Give all frames."""
+        """Return all frames of an answer."""
         return frames(self.start(verb, **question))
 
     def answer(self, verb: str, **question: Any) -> Any:
-        """Give the answer."""
+        """Return the answer."""
         return self.ask(verb, **question)[-1]["answer"]
 
     def environments(self) -> list[Path]:
@@ -82,7 +82,7 @@ def question(*lines: str, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", autouse=True)
 def base(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Make an interpreter that has one package only, which uv looks at in a moment."""
+    """Make an interpreter with one package only, which uv reads quickly."""
     global BASE  # noqa: PLW0603 - the same for all tests
     folder = tmp_path_factory.mktemp("base") / "venv"
     subprocess.run([UV, "venv", "-q", "--python", Path(sys.executable).resolve(), folder], check=True)
@@ -126,7 +126,7 @@ class Slow:
         self.lines = ("--no-index", str(project))
 
     def pid(self) -> int:
-        """Wait until it is built, and give the process."""
+        """Wait until the build runs, and return its process id."""
         eventually_blocking(lambda: self.begun.exists() and self.begun.read_text(), "the build", within=PATIENCE)
         return int(self.begun.read_text())
 

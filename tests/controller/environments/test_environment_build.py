@@ -1,4 +1,4 @@
-"""Real environments, made by uv and by pip from wheels that lie here: what is in them, and what a bad one leaves."""
+"""Real environments, made by uv and by pip from local wheels: their content, and what a failed build leaves."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> str:
-    """Give the interpreter of a virtual environment that has alpha 1.0, and a module beside it by a .pth file."""
+    """Return the interpreter of a virtual environment that has alpha 1.0, and a module that a .pth file adds."""
     folder = tmp_path_factory.mktemp("base") / "venv"
     subprocess.run([sys.executable, "-m", "uv", "venv", "-q", "--python", sys.executable, str(folder)], check=True)
     python = str(folder / "bin" / "python")
@@ -79,7 +79,7 @@ async def built(choice: str, folder: Path, base: str, wanted: PythonEnvironment)
 
 
 def seen(folder: Path, *modules: str) -> dict[str, str]:
-    """Ask the environment as an agent's Python is started: which module has which version."""
+    """Import modules in the environment, started as an agent's Python is; return their versions."""
     code = (
         "import importlib, json, sys\n"
         "found = {}\n"
@@ -135,7 +135,7 @@ async def test_what_the_base_has_in_another_version_is_put_before_it_and_the_bas
 
 @pytest.fixture
 def old_base(tmp_path: Path) -> str:
-    """Give the interpreter of an environment with alpha as setup.py install left it, and what nobody can read."""
+    """Return the interpreter of an environment with alpha as setup.py install left it, and with unreadable metadata."""
     folder = tmp_path / "old"
     subprocess.run([sys.executable, "-m", "uv", "venv", "-q", "--python", sys.executable, str(folder)], check=True)
     site = next(folder.glob("lib/python*/site-packages"))
@@ -268,7 +268,7 @@ async def test_variables_that_would_lead_the_installer_elsewhere_are_not_passed_
 
 
 def slow_project(folder: Path) -> tuple[Path, Path]:
-    """Write a project whose build never ends; the second path is there once it has begun, with its process id."""
+    """Write a project whose build never ends; the second path exists once the build runs, with its process id."""
     project, begun = folder / "slow", folder / "begun"
     project.mkdir()
     (project / "pyproject.toml").write_text(

@@ -1,4 +1,4 @@
-"""The Docker engine keeps the contract, in a folder whose name breaks careless code. Apart: it takes minutes."""
+"""The Docker engine fulfils the contract, in a folder whose name breaks careless code. Apart: it takes minutes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class TestDockerEngine(EngineContract):
     async def harness(self, tmp_path: Path, nasty_path: Path, docker: Docker) -> AsyncIterator[DockerHarness]:
         from jupyter_smx.testing.docker.harness import DockerHarness  # noqa: PLC0415 - imports Docker's library
 
-        # Podman takes no path with a double quote or a line break, and says so.
+        # Podman accepts no path with a double quote or a line break, and says so.
         is_podman = "BuildahVersion" in docker.client.info()
         folder = tmp_path / "it's $(me) & 日本 100 %s" if is_podman else nasty_path / "line\nbreak"
         harness = DockerHarness(folder / "smx", docker.host, PYTHON.name)
-        # As whoever shows a plan does first: a plan asks nobody, and some daemons cannot do all that Docker can.
+        # As callers do before a plan: a plan sends no request, and some daemons lack features of Docker.
         await harness.engine.resolve_image(harness.image, lambda _words: None)
         yield harness
         await harness.close()

@@ -1,4 +1,4 @@
-"""What goes wrong with containers: each ends with a reason and the cure, and leaves nothing behind."""
+"""Failures of containers: each ends with a reason and the cure, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def test_without_a_daemon_nothing_is_known_and_the_cure_is_said(harness: D
         with pytest.raises(SmxError):
             await harness.engine.doctor()
         assert await harness.engine.observe_all([handle]) == [Observation.UNKNOWN]
-        # The way to the agent is not the daemon's.
+        # The connection to the agent does not use the daemon.
         async with AgentClient(harness.engine, handle) as agent:
             assert (await agent.run_and_wait("print('goes on')")).text == "goes on\n"
 
@@ -182,7 +182,7 @@ async def test_a_daemon_that_says_nothing_holds_up_nobody(tmp_path: Path) -> Non
                 await engine.find("c")
             assert await engine.observe_all([Handle(engine="docker", cluster="c")]) == [Observation.UNKNOWN]
         assert lag.max_lag < 0.05
-    # What was asked of it ends with it.
+    # The requests that it did not answer end with it.
 
 
 async def test_a_container_that_is_killed_from_outside_is_gone(harness: DockerHarness) -> None:
@@ -204,12 +204,12 @@ async def test_a_container_that_is_killed_from_outside_is_gone(harness: DockerHa
 async def test_a_container_that_is_made_after_its_release_does_not_stay(
     harness: DockerHarness, *, gives_up: bool
 ) -> None:
-    """The daemon makes it when a release has seen that there is none, whether or not anybody still waits for it."""
+    """The daemon makes it after a release found none, whether or not the launch still waits for it."""
     harness.traits["network_isolation"] = True  # such a host has no network, so that only a release asks for any
     request, engine = harness.request(), harness.new_engine()
     await engine.resolve_image(
         request.image, lambda _words: None
-    )  # what is looked at first is looked at in containers, too
+    )  # the first inspection of an image needs containers, too
     mine = f"--filter=label=jupyter-smx.cluster={request.cluster}"
     with harness.proxy.delay(b"/networks") as looked:
         with harness.proxy.delay(b"/containers/create") as asked:
@@ -241,7 +241,7 @@ async def test_how_a_container_ended_outlives_it(harness: DockerHarness, tmp_pat
     mine = tmp_path / "mine"
     mine.write_text("mine")
     folder = harness.engine.spool_path(handle.cluster, "algo-1").parent
-    (folder / "obituary").symlink_to(mine)  # what a job writes into its host's folder leads nobody anywhere
+    (folder / "obituary").symlink_to(mine)  # the engine follows no link that a job writes into its host's folder
     harness.run_docker(how, *harness.containers(handle.cluster))
     await harness.engine.release(handle)
     assert mine.read_text() == "mine"
@@ -311,7 +311,7 @@ async def test_a_job_that_takes_too_much_memory_is_told_so_and_its_host_lives(ha
         assert "for lack of memory" in record["reason"]
         assert "256.0 MiB is the limit of instance type local" in record["reason"]
         assert (await agent.run_and_wait("print('alive')", lease=2)).text == "alive\n"
-    # With version 2 of control groups the daemon remembers of the container what happened to one job in it.
+    # With version 2 of control groups the daemon attributes an event in one job to the container.
     harness.run_docker("stop", *harness.containers(handle.cluster))
     await harness.engine.release(handle)
     assert await harness.new_engine().exit_reason(handle.cluster, "algo-1") == ""
@@ -345,7 +345,7 @@ async def test_what_nobody_has_a_record_of_is_swept_and_nothing_else(harness: Do
         harness.run_docker("create", "--name", f"jupyter-smx-probe-{name}", *looks)
     engine = harness.new_engine()
     await engine.resolve_image(harness.image, lambda _words: None)
-    images = engine._images  # what it would be in the middle of a look
+    images = engine._images  # as it would be during an inspection
     assert images is not None
     images.under_way.add("jupyter-smx-probe-living")
     removed = await engine.sweep(lambda: [alive.cluster])
@@ -387,7 +387,7 @@ async def test_a_container_without_its_agent_says_what_it_said_last(harness: Doc
     folder = harness.cluster_folder(request.cluster) / "algo-1"
     folder.mkdir(parents=True)
     (folder / "host.json").write_text("{torn")
-    (folder.parent / "algo-1.json").write_text("{}")  # it was described, as far as we know
+    (folder.parent / "algo-1.json").write_text("{}")  # as if the host had been described
     folder.chmod(0o755)
     for name in ("ml", "tmp", "given"):
         (folder / name).mkdir()

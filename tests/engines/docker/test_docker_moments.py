@@ -1,4 +1,4 @@
-"""A daemon that goes away at any moment of a launch or a release, before or after it did what it was asked."""
+"""A daemon that goes away at any moment of a launch or a release, before or after it executed the request."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.heavy("docker")
 
 MOMENTS = 40
-"""More questions than there are of a launch and a release."""
+"""More requests than a launch and a release send."""
 EMPTY = Handle(engine="docker", cluster="c1")
 
 
 class Away:
-    """From its ``moment``-th question on the daemon hangs up, when it ``did`` what it was asked, or before."""
+    """From the ``moment``-th request on, the daemon closes the connection, after (``did``) or before executing it."""
 
     def __init__(self, daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch, *, did: bool) -> None:
         self._daemon = daemon
@@ -41,7 +41,7 @@ class Away:
         self.goes_on = threading.Event()
 
     def at(self, moment: int, *, waits: bool = False) -> None:
-        """Begin at that moment; where it ``waits``, whoever asks hears nothing until it is over."""
+        """Begin at that moment; with ``waits``, clients get no reply until it is over."""
         self._left = moment
         self.begun.clear()
         self.goes_on.clear()

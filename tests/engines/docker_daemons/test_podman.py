@@ -76,7 +76,7 @@ async def test_a_cluster_at_podman_lives_and_leaves(harness: DockerHarness, tmp_
     (tmp_path / "a.csv").write_text("1,2")
     request = harness.request(2)
     handle = await harness.acquire(request)
-    await harness.acquire(request)  # somebody else does the same: a name that is taken is no failure
+    await harness.acquire(request)  # a second launch of the same cluster: a name that exists is no failure
     assert harness.launch_counts(request.cluster) == {"algo-1": 1, "algo-2": 1}
     [there] = (await harness.engine.provide_files(handle, "algo-2", [os.fspath(tmp_path / "a.csv")])).values()
     channels = [{"name": "data", "source": there, "mode": "FastFile"}]

@@ -1,4 +1,4 @@
-"""Rootless Docker and an ordinary user's Podman: root's tests start both for a user of their own, who lives at them."""
+"""Rootless Docker and an ordinary user's Podman: root's tests start both for a user of their own, which uses them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 WHY_NOT = ordinary_user.unavailable_reason() or (
     "" if nobody.interpreter() else "No Python here that all users may start."
 )
-# What the user's tests take together counts as that of the first one.
+# The duration of all tests of the user counts as that of the first one.
 pytestmark = [
     pytest.mark.heavy("rootless"),
     pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT),
@@ -42,7 +42,7 @@ NAMES = [name for name in vars(rootless_life) if name.startswith("test_")]
 
 
 class Life(NamedTuple):
-    """What became of a user's tests at a daemon of that user's: by name why one failed, "" where it did not."""
+    """The results of a user's tests at that user's daemon: by name why one failed, "" if it did not."""
 
     host: str
     verdicts: Mapping[str, str]
@@ -64,7 +64,7 @@ def life(request: pytest.FixtureRequest) -> Iterator[Life]:
 
 
 def live(user: OrdinaryUser, host: str, reruns: int) -> Life:
-    """Run the user's tests as the user, and read how they went."""
+    """Run the user's tests as the user, and read their results."""
     checkout, report, log = user.readable_folders[0], user.home / "report.xml", user.folder / "pytest.log"
     words = [nobody.interpreter(), "-m", "pytest", *(f"-p{name}" for name in (*_PLUGINS, "no:cacheprovider"))]
     words += [f"--rootdir={checkout}", f"--config-file={checkout}/pyproject.toml", f"--reruns={reruns}"]

@@ -90,7 +90,7 @@ def test_a_job_under_an_agent_of_another_protocol_goes_on_and_its_end_is_read_fr
     job.until_it_says("begun")
     update(world)
     job.until(lambda record: "another version" in record.transitions[-1].status_message, "the record says so")
-    # The machine is not blocked: somebody else gets hosts of this version.
+    # The machine is not blocked: another job gets hosts of this version.
     assert world.run().why().endswith(f"has jupyter-smx version {OLD}, this job needs {VERSION}.")
     gate.touch()
     record = next((world.data / "clusters").glob(f"*/algo-1/spool/{job.id}")) / "end.json"

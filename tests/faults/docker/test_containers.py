@@ -1,4 +1,4 @@
-"""Containers under a real controller: what a user reads of them when they end badly, and what is left: nothing."""
+"""Containers under a real controller: what the user reads if they end with an error, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.heavy("docker")
 COMPLETED, FAILED, STOPPED = SecondaryStatus.COMPLETED, SecondaryStatus.FAILED, SecondaryStatus.STOPPED
 MANY = 20
 A_LITTLE = 100_000
-"""Bytes: enough for the folder of a host, and not for all that it writes until it is ready."""
+"""Bytes: enough for the folder of a host, but not for all that it writes until it is ready."""
 TWO = (InstanceGroup(instance_count=2),)
 BUSY = """\
 import time
@@ -67,7 +67,7 @@ def made(folder: Path, data: Path, docker: Docker, patch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def containers(docker: Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Containers]:
-    """Give a world at the daemon of this session, in a folder whose name has all that breaks careless code."""
+    """Provide a world at the daemon of this session, in a folder whose name breaks careless code."""
     folder = tmp_path / 'it\'s a "nasty"\n$(name) %s, & 日本 ünï'
     folder.mkdir()
     yield from made(tmp_path, folder / "smx", docker, monkeypatch)
@@ -75,7 +75,7 @@ def containers(docker: Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def small(docker: Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Containers]:
-    """Give a world whose hosts' folders lie on a disk of 24 MiB of their own."""
+    """Provide a world whose hosts' folders are on a disk of their own of 24 MiB."""
     data = tmp_path / "smx"
     data.mkdir(mode=0o700)
     with mounted(tmp_path / "disk", 24) as disk:
@@ -104,7 +104,7 @@ def test_twenty_clusters_at_once_come_up_work_and_leave_nothing(containers: Cont
 
 
 def known(usage: HostUsage) -> set[str]:
-    """Name the columns and figures of which something is known."""
+    """Return the columns and figures that have values."""
     found = msgspec.to_builtins(usage)
     return {name for name, value in found.items() if value and not (isinstance(value, list) and not any(value))}
 
@@ -112,7 +112,7 @@ def known(usage: HostUsage) -> set[str]:
 def test_a_warm_container_is_measured_read_from_and_entered_whatever_its_folder_is_called(
     containers: Containers, tmp_path: Path
 ) -> None:
-    """Utilisation, inputs and shells of one host, beside an idle one whose figures are its own."""
+    """Utilisation, inputs and shells of one host, beside an idle one with figures of its own."""
     gate, source = containers.gate(), tmp_path / "da\"ta\n '日本' $(x)"
     (source / "in\nner").mkdir(parents=True)
     (source / "a 'b' \"c\"\nü.csv").write_text("1")
@@ -174,7 +174,7 @@ def _measured(world: Containers, busy: Ran, idle: Ran, here: Ran) -> None:
 
 
 def _entered(world: Containers, command: list[str], word: str) -> None:
-    """Type into a shell of a host as a terminal would, and see that it is the host's."""
+    """Type into a shell of a host as a terminal would, and assert that it is the host's."""
     typed = [part for part in command if part != "--tty"]
     line = f"pwd; hostname; id -u; printf '{word}' > model/seen\n"
     done = subprocess.run(typed, input=line, capture_output=True, text=True, check=True, timeout=PATIENCE)
@@ -191,7 +191,7 @@ def message(job: Job) -> str:
 def test_containers_that_are_killed_paused_or_out_of_memory_end_their_jobs_with_reason_and_cure(
     containers: Containers,
 ) -> None:
-    """Of those that are paused a new controller learns it at once, and one that had reached them after a silence."""
+    """For paused ones, a new controller reports that at once; one that was connected reports it after a silence."""
     gate = containers.gate()
     killed, stopped, resumed = (containers.submit(gate=gate, keep_alive=600) for _ in range(3))
     for job in (killed, stopped, resumed):
@@ -264,7 +264,7 @@ def test_a_full_disk_of_opt_ml_is_said_by_the_job_and_the_next_one_has_room(smal
 
 
 def _no_room_for_a_host(world: Containers) -> None:
-    """None at all is found by who launches it, and a little by the host itself, when it is up and has to say so."""
+    """Without any room the launch fails; with a little, the host itself starts, and must be able to report that."""
     disk, before = Disk(world.data / "clusters"), world.alive()
     eventually_blocking(lambda: shutil.disk_usage(disk.path).free > 20 << 20, "what the jobs left is deleted")
     for engine, left in product(("docker", "local"), (0, A_LITTLE)):

@@ -60,7 +60,7 @@ def test_it_trains_and_says_what_a_step_took_and_no_feeder_outlives_it(
     assert re.search(r"^step_ms=\d+\.\d+ mean_step_ms=\d+\.\d+ device=(cpu|cuda)$", said, re.MULTILINE)
     trainer, *feeders = [(end.cause, end.exit_code) for end in ran.wait().hosts]
     assert trainer == ("exit", 0)
-    # The trainer tells its feeders to stop and ends; who of the two is quicker ends them.
+    # The trainer sends a stop to its feeders and exits; either event may end a feeder first.
     assert set(feeders) <= {("exit", 0), ("drained", 0), ("drained", None)}
     assert len(feeders) == len(groups) - 1
     if feeders:

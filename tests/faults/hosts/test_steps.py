@@ -23,7 +23,7 @@ pytestmark = pytest.mark.heavy("faults")
 BIG = 512 * 1024 * 1024
 MODEL = 12 * 1024 * 1024
 FILES = 1500
-"""With their long names more than one frame of end record."""
+"""So many files with long names fill more than one frame of an end record."""
 LOST = "InternalServerError: Host algo-1 was lost while the job ran: "
 RECORD_LOST = "InternalServerError: The code ended on algo-1, but the record of its end was lost with the host: "
 
@@ -84,7 +84,7 @@ def _while_downloading(world: World, victim: str) -> Ran:
 
 
 class _Slow:
-    """A variable that takes its time to be read."""
+    """A variable that takes long to be unpickled."""
 
     def __init__(self, reading: Path, gate: Path) -> None:
         self.code = (
@@ -166,7 +166,7 @@ UNLIKE = {
     ("while Stopping", "controller"): (STOPPED, 1),
     ("while Stopping", "agent"): (STOPPED, 1),
     ("while Stopping", "zygote"): (STOPPED, 1),
-    # The code may have begun, so nobody runs it a second time.
+    # The code may have begun, so the controller does not run it a second time.
     ("before the first line", "agent"): (FAILED, 0),
     ("while Training", "agent"): (FAILED, 1),
     ("while archiving", "agent"): (FAILED, 1),
@@ -176,7 +176,7 @@ LOSES_ITS_HOSTS = {"after the 201", "while Downloading"}
 
 
 def starts(step: str, victim: str) -> str:
-    """Say how the run that counts began."""
+    """Return how the last run started."""
     if step == "after the 201":
         return "warm" if victim == "zygote" else "cold"
     lost = victim == "agent" and step in LOSES_ITS_HOSTS
@@ -204,7 +204,7 @@ def test_killed(world: World, step: str, victim: str) -> None:
 
 
 def check_artifacts(step: str, world: World, ended: Job) -> None:
-    """See that everything that the job wrote is here, and whole."""
+    """Assert that everything that the job wrote was collected, and completely."""
     if step == "while archiving":
         with tarfile.open(ended.artifacts[0].path) as archive:
             assert archive.getmember("weights").size == MODEL

@@ -1,4 +1,4 @@
-"""Any text after ``%%train``: it is read, or a sentence of ours names its field, and nothing is ever evaluated."""
+"""Any text after ``%%train``: it is parsed, or an error names its field, and nothing is ever evaluated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPELLINGS = [spelling for option in TABLE for spelling in option.spellings]
 
 
 class Mine:
-    """A value of the notebook that betrays whoever computes with it."""
+    """A value of the notebook that records each operation on it."""
 
     touched: list[str] = []  # noqa: RUF012 - one list for the class and the test
 
@@ -138,7 +138,7 @@ def test_every_option_of_the_table_takes_its_own_example(option: Any) -> None:
         try:
             read(kind, line)
         except SmxError as refusal:
-            # What the example names need not be there; that it is missing is said by its own field.
+            # The files of the example need not exist; for a missing one, its own field has the error.
             assert refusal.field  # noqa: PT017
         if option.metavar:
             with pytest.raises(ValidationError):

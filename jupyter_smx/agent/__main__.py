@@ -49,7 +49,7 @@ def main(arguments: Optional[List[str]] = None) -> None:
 
 
 def _run_helper(words: List[str]) -> None:
-    """Run one of the programs that a host, or a launcher on it, starts beside the agent; returns for any other word."""
+    """Run a program that a host, or a launcher on it, starts beside the agent; return if the word names none."""
     if words[:1] == ["courier"]:
         from jupyter_smx.agent.stores import fsspec_worker  # noqa: PLC0415 - each process loads what it needs
 

@@ -45,7 +45,7 @@ _BATCH_DELAY = 0.005
 
 
 class OperationError(Exception):
-    """An answer that says no: a code for programs and a sentence for people."""
+    """A refusal as an answer: a code for programs and a sentence for people."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ def _no_such_operation(header: Dict[str, Any]) -> Dict[str, Any]:
 
 
 class ControllerEndpoint:
-    """Where controllers come in; only the newest one that greeted is listened to."""
+    """Accepts controllers; only the newest one that greeted may send requests."""
 
     def __init__(self, host: hosts.Host, listener: socket.socket) -> None:
         self.host = host
@@ -84,12 +84,12 @@ class ControllerEndpoint:
         self.streams.append(ControllerSession(self, sock))
 
     def _close_streams(self) -> None:
-        """Close every stream, so that controllers greet again: the answer then says that the host is closed."""
+        """Close every stream, so that controllers greet again: the answer then reports that the host is closed."""
         for stream in list(self.streams):
             stream.close()
 
     def accept_controller(self, newcomer: ControllerSession, epoch: int) -> None:
-        """Let a controller in and close the streams that were opened before it.
+        """Accept a controller and close the streams that were opened before it.
 
         :raises RefusedError: a newer controller was here.
         """
@@ -136,7 +136,7 @@ class ControllerSession:
         self.host.loop.watch(self._sock.fileno(), events | (WRITE if self._out else 0), self._readable, self._flush)
 
     def close(self) -> None:
-        """End the stream; what was not sent is lost, the spool has it."""
+        """End the stream; unsent messages are lost, but the spool has their content."""
         if self._closed:
             return
         self._closed = True
@@ -155,7 +155,7 @@ class ControllerSession:
         self._flush()
 
     def send_event(self, event: Dict[str, Any]) -> None:
-        """Pass an event on: now, or with what comes next within a moment."""
+        """Send an event: now, or with those that follow within a moment."""
         if event["event"] not in _CAN_WAIT:
             self.send(event)
         elif not self._closed:

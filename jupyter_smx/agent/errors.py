@@ -66,7 +66,7 @@ def is_temporary(error: BaseException, waited: float = 0.0) -> bool:
 
 
 def exit_code(error: BaseException) -> int:
-    """Give the exit code of an agent that cannot write the files of its host."""
+    """Return the exit code of an agent that cannot write the files of its host."""
     if is_full(error):
         return EXIT_DISK_FULL
     return EXIT_DISK_FAILS if is_temporary(error) else 1

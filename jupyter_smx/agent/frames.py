@@ -18,7 +18,7 @@ class ShareSpec(TypedDict):
 
 
 class ChannelEntries(TypedDict, total=False):
-    """Where the files of a channel lie if the controller's machine shares no paths with the host."""
+    """Paths of a channel's files if the controller's machine shares no paths with the host."""
 
     entries: List[List[str]]
     """Pairs of a name in the channel and a path on the host."""
@@ -44,7 +44,7 @@ class ChannelSpec(ChannelEntries):
 
 
 class OutputSpec(TypedDict):
-    """One output: its folder in the job, and a path or URL where it goes ("" for the job's folder)."""
+    """One output: its folder in the job, and its destination as a path or URL ("" for the job's folder)."""
 
     name: str
     path: str
@@ -129,7 +129,7 @@ class _ChildCode(TypedDict, total=False):
     target: str
     """Folder that the job's copy of the code goes to."""
     home: str
-    """Folder that says which of the sent files install packages."""
+    """Folder of the record of sent files that install packages."""
     installs: str
     """Command by which the script installs packages, such as ``pip install``; "" if it shows none."""
 
@@ -213,7 +213,7 @@ class PreloadFields(TypedDict):
 
 
 class HaveFields(TypedDict):
-    """Ask which items and files are on the host; ``only`` deletes all others. Each is named by its SHA-256."""
+    """Query which items and files are on the host; ``only`` deletes all others. Each is named by its SHA-256."""
 
     items: List[str]
     files: List[str]
@@ -221,7 +221,7 @@ class HaveFields(TypedDict):
 
 
 class HaveAnswer(TypedDict):
-    """What of these is on the host: ``partial`` has the bytes of files that are not whole yet.
+    """Which of these are on the host: ``partial`` has the bytes of incomplete files.
 
     An item lies at ``root/items/<id>/<name>``.
     """
@@ -249,7 +249,7 @@ class ProvidedEntry(TypedDict):
     sha256: str
     """Content of a file; else ""."""
     target: str
-    """Where a link leads; else ""."""
+    """Target of a link; else ""."""
     executable: bool
     mtime_ns: int
 
@@ -342,7 +342,7 @@ class ArtifactEntry(TypedDict, total=False):
 
 
 class FailureFields(TypedDict):
-    """What a record says of a failure: for SageMaker's ``FailureReason``, in our words, and the job's own message."""
+    """Texts of a failure: for SageMaker's ``FailureReason``, in our words, and the job's own message."""
 
     failure: Optional[str]
     reason: Optional[str]

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 ML = "/opt/ml"
 REGION = "us-east-1"
-"""The region of a host whose user has none: the one that the prices of the catalogue are of."""
+"""The region of a host whose user has none: the prices of the catalogue are for it."""
 MODEL = "model"
 ARCHIVES = ((MODEL, "model.tar.gz"), (os.path.join("output", "data"), "output.tar.gz"))
-"""Folders below ``/opt/ml`` that come home as one file each, and its name."""
+"""Folders below ``/opt/ml`` that are collected as one archive each, and its name."""
 INTERFACE = "eth0"
-"""What carries the names of the hosts on SageMaker, and in containers."""
+"""Network interface with the names of the hosts on SageMaker, and in containers."""
 PORT = 7777
-"""Where sagemaker-training lets the first host listen."""
+"""Port of the first host in sagemaker-training."""
 
 
 class HostInfo(NamedTuple):
@@ -41,7 +41,7 @@ class HostInfo(NamedTuple):
     addresses: Optional[Dict[str, str]] = None
 
     def path(self, *names: str) -> str:
-        """Give a path under ``/opt/ml`` of this host."""
+        """Return a path under ``/opt/ml`` of this host."""
         return os.path.join(self.base, *names)
 
     def address_of(self, host: str) -> str:
@@ -49,9 +49,9 @@ class HostInfo(NamedTuple):
         return host if self.base == ML else (self.addresses or {}).get(host, host)
 
     def real_path(self, path: str, field: str = "outputs") -> str:
-        """Give where a folder below ``/opt/ml`` really is; the user wrote it absolute, or relative to ``/opt/ml``.
+        """Return the real path of a folder below ``/opt/ml``; the user's path is absolute, or relative to ``/opt/ml``.
 
-        :raises ValueError: it is not a folder below ``/opt/ml``; the text names it and the field that it stands in.
+        :raises ValueError: it is not a folder below ``/opt/ml``; the text names it and its field.
         """
         inside = os.path.relpath(os.path.join(ML, path), ML)
         if inside in (os.curdir, os.pardir) or inside.startswith(os.pardir + os.sep):
@@ -65,7 +65,7 @@ def checkpoint_folder(spec: CompleteSpec) -> str:
 
 
 def visible_path(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
-    """Give where the agent finds a path of the machine that the host's own folders hide from its jobs."""
+    """Return the agent's path for a path of the machine that the host's own folders hide from its jobs."""
     for prefix, real in hidden:
         if path == prefix or path.startswith(prefix + os.sep):
             return real + path[len(prefix) :]
@@ -73,7 +73,7 @@ def visible_path(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
 
 
 def machine_path(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
-    """Give the name that the machine has for what :func:`visible_path` found."""
+    """Return the machine's path for a result of :func:`visible_path`."""
     for prefix, real in hidden:
         if path.startswith(real + os.sep):
             return prefix + path[len(real) :]
@@ -86,23 +86,23 @@ def format_name(name: str) -> str:
 
 
 def channel_folder(host_info: HostInfo, kind: str, name: str) -> str:
-    """Give the folder in which an input is presented."""
+    """Return the folder in which an input is presented."""
     return host_info.path("processing", "input", name) if kind == "process" else host_info.path("input", "data", name)
 
 
 def input_folder(host_info: HostInfo, kind: str, channel: ChannelSpec) -> str:
-    """Give the folder in which a channel is presented: the one that it names, else the usual one.
+    """Return the folder in which a channel is presented: its own path, else the usual one.
 
-    :raises ValueError: it names none below ``/opt/ml``.
+    :raises ValueError: its path is not below ``/opt/ml``.
     """
     path = channel.get("path")
     return host_info.real_path(path, "channels") if path else channel_folder(host_info, kind, channel["name"])
 
 
 def output_folders(spec: CompleteSpec, host_info: HostInfo) -> List[Tuple[str, str]]:
-    """Give name and real folder of each output that comes home as files; a training job's are archives, mostly.
+    """Return name and real folder of each output that is collected as files; most of a training job's are archives.
 
-    :raises ValueError: a folder is none below ``/opt/ml``; the text names it.
+    :raises ValueError: a folder is not below ``/opt/ml``; the text names it.
     """
     found = [(output["name"], host_info.real_path(output["path"])) for output in spec.get("outputs") or []]
     if spec["kind"] != "train":

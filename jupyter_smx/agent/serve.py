@@ -20,7 +20,7 @@ CONTAINED = "--contained"
 
 
 def _redirect_output(path: str) -> None:
-    """Let what this process says go to a file: a container's own log ends with it, and is read by other means."""
+    """Redirect the output of this process to a file: a container's own log ends here, and is read by other means."""
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
         os.dup2(log, stream)
@@ -37,7 +37,7 @@ def _first_zygote(folder: str) -> SpawnedZygote:
 
 
 def main(words: List[str]) -> int:
-    """Serve the host of a folder: ``DIR [--ready-fd N] [--parent-fd N] [--contained]``; gives the exit code."""
+    """Serve the host of a folder: ``DIR [--ready-fd N] [--parent-fd N] [--contained]``; return the exit code."""
     try:
         first = _first_zygote(words[0]) if CONTAINED in words else None
         # To load the rest takes about as long as a zygote takes to come up: side by side they take half of it.

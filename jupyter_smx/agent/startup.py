@@ -42,7 +42,7 @@ def _option(words: List[str], name: str) -> Optional[str]:
 
 
 def _pipe_option(words: List[str], name: str) -> Optional[int]:
-    """Give the descriptor that an option names, which no process of the host inherits; None without the option."""
+    """Return the descriptor given by an option, not inheritable by processes of the host; None without the option."""
     word = _option(words, name)
     if word is None:
         return None
@@ -61,7 +61,7 @@ def _detach() -> None:
 def run_agent(words: List[str], first: Optional[SpawnedZygote]) -> int:
     """Run the agent of a folder unless it has one; ``first`` is the process of its first zygote, if it is started.
 
-    Gives the exit code.
+    Return the exit code.
     """
     folder = HostFolder(words[0])
     try:

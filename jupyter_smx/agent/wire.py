@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 VERSION = __version__
-"""What a host of ours says that it is in its greeting."""
+"""Version of the agent in its greeting."""
 MAX_BODY = 262_144
 MAX_HEADER = 16 * 1024 * 1024
 MAX_RECORD = 96 * 1024 * 1024
-"""Bytes of the record of a job's end: it may name a million files, whose names have sixty characters."""
+"""Maximum bytes of the record of a job's end: it may name a million files with names of sixty characters."""
 _JSON = json.JSONEncoder(separators=(",", ":"))
 _LENGTH = struct.Struct(">I")
 
@@ -72,7 +72,7 @@ def _length(four: bytes) -> int:
 
 
 class Decoder:
-    """Collects bytes as they come and gives whole frames."""
+    """Collects received bytes and returns whole frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

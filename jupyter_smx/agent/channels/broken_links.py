@@ -13,7 +13,7 @@ _MAX_STEPS = 40
 """Links that lead to each other are followed as far as Linux follows them."""
 _NAMED = 5
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
-"""Error numbers of a path to nothing; others, as of a closed folder or a disk that fails, do not say what is there."""
+"""Error numbers of a path to nothing. Others, as of a closed folder or a failing disk, do not show what exists."""
 
 
 class BrokenLinkError(RefusalError):
@@ -23,7 +23,7 @@ class BrokenLinkError(RefusalError):
 def leads_nowhere(path: str) -> bool:
     """Return True if nothing exists at a path, or where its links lead.
 
-    :raises OSError: the system does not say it, since a folder is closed or the disk fails.
+    :raises OSError: the system cannot report it, because a folder is closed or the disk fails.
     """
     try:
         os.stat(path)
@@ -64,7 +64,7 @@ class BrokenLinks:
     def is_dropped(self, path: str) -> bool:
         """Return True if a path is a broken link, and remember it.
 
-        :raises OSError: the system does not say where it leads, so the path may be data that must not be left out.
+        :raises OSError: its target cannot be looked up, so the path may be data that must not be left out.
         """
         if not is_broken(path, self._hidden):
             return False
@@ -80,7 +80,7 @@ class BrokenLinks:
         """Return the pairs of name and path without broken links.
 
         :raises BrokenLinkError: nothing is left of a source that is no folder.
-        :raises OSError: the system does not say where a link leads.
+        :raises OSError: the target of a link cannot be looked up.
         """
         kept = [(name, path) for name, path in pairs if not self.is_dropped(path)]
         if pairs and not kept and not os.path.isdir(source):

@@ -45,7 +45,7 @@ class ChannelError(RefusalError):
 
 
 def entries(channel: ChannelSpec) -> Pairs:
-    """Give the files and folders of a channel: what its source names now, or what the controller found earlier.
+    """Return the files and folders of a channel: what its source names now, or what the controller found earlier.
 
     :raises ChannelError: the source names nothing on this host.
     """
@@ -88,7 +88,7 @@ def _is_within(name: str, names: Container[str]) -> bool:
 
 
 def select_share(pairs: Pairs, share: ShareSpec, drop_link: Optional[Callable[[str], bool]] = None) -> Pairs:
-    """Give this host's share: every ``count``-th of all files of a channel, from ``turn`` on, in the order of names.
+    """Return this host's share: every ``count``-th of all files of a channel, from ``turn`` on, in the order of names.
 
     Links that ``drop_link`` leaves out count for no host.
     """
@@ -136,12 +136,12 @@ class StageResult:
         """Return the files and folders of this host's share of a channel, without links that lead nowhere.
 
         :raises ChannelError: the source names nothing on this host.
-        :raises BrokenLinkError: it is such a link itself.
+        :raises BrokenLinkError: the source itself is such a link.
         """
         pairs = self.broken_links.keep(entries(channel), channel["name"], channel["source"])
         return select_share(pairs, channel.get("share") or WHOLE_CHANNEL, self.broken_links.is_dropped)
 
     def to_json(self) -> Dict[str, Any]:
-        """Give it in the form that a forked task sends to the agent."""
+        """Return the result as the JSON object that a forked task sends to the agent."""
         said = {"inputs": self.inputs, "fresh": self.fresh, "lazy": self.lazy}
         return dict(said, mounts=self.mounts, notes=self.notes)

@@ -25,10 +25,10 @@ SETTLE_TIMEOUT = 30.0
 """Seconds after which a file that never settles, as a log does not, is kept as it is."""
 _NOTES = 5
 _TRIES = 3
-"""How often a folder is made that another host takes away before the file is in it."""
+"""Number of attempts to create a folder that another host removes before the file is in it."""
 
 _UNKNOWN_STAMP: scan.Stamp = (-1, -1, -1)
-"""That of no file: of what may be kept, or not."""
+"""Stamp of no file: marks a file that may or may not have been stored."""
 
 FileStamps = Dict[str, List[int]]
 UploadRow = Tuple[str, str, Optional[scan.Stamp]]
@@ -48,13 +48,13 @@ class CheckpointStore(Protocol):
     """Seconds that it is waited for at the end of a job where it does not answer."""
 
     def names(self) -> List[str]:
-        """Name the files that are there."""
+        """Return the names of the files in the store."""
 
     def download(self, rows: List[Tuple[str, str]]) -> List[bool]:
-        """Bring files by name to paths; False of one that no longer exists."""
+        """Download files by name to paths; False for each file that no longer exists."""
 
     def upload(self, rows: List[UploadRow]) -> List[FileResult]:
-        """Put files there."""
+        """Upload files to the store."""
 
     def delete(self, names: List[str]) -> List[FileResult]:
         """Delete files there."""
@@ -83,7 +83,7 @@ class FolderStore:
         self._part = os.path.join(root, scan.PART + writer)
 
     def names(self) -> List[str]:
-        """Name the files that are there, after the place was made where it is not.
+        """Return the names of the files in the folder, which is created if it is missing.
 
         :raises CheckpointError: it cannot be made or read.
         """
@@ -98,7 +98,7 @@ class FolderStore:
         return sorted(name for name in found if not name.startswith(scan.PART))
 
     def download(self, rows: List[Tuple[str, str]]) -> List[bool]:
-        """Copy files from there; False of one that another host, which runs already, deleted meanwhile."""
+        """Copy files from the folder; False for each file that another host deleted meanwhile."""
         return [self._download_one(name, path) for name, path in rows]
 
     def remove_partial_files(self) -> None:
@@ -135,7 +135,7 @@ class FolderStore:
         safe_open.copy(os.path.join(self._root, name), path)
 
     def put(self, path: str, name: str, is_same: Callable[[], bool]) -> bool:
-        """Put a file there, whole or not at all; False where it changed meanwhile."""
+        """Copy a file to the folder, whole or not at all; return False if it changed during the copy."""
         target = os.path.join(self._root, name)
         with contextlib.suppress(FileNotFoundError):  # as below
             walk.make_folders(os.path.dirname(target))
@@ -181,7 +181,7 @@ class Mirror:
     """A folder of the job and the place that stores it; ``known`` are the files that are the same in both."""
 
     propagates_deletes = True
-    """What the job deletes is deleted there, too."""
+    """True if files that the job deletes are deleted in the store, too."""
 
     def __init__(self, folder: str, store: CheckpointStore, known: Optional[FileStamps] = None) -> None:
         self._folder = folder
@@ -190,7 +190,7 @@ class Mirror:
         self._unsettled: Dict[str, float] = {}
         self._unreachable = UnreachablePeriods()
         self.errors: Dict[str, str] = {}
-        """What cannot be kept now, by name: a sentence without its end."""
+        """Error messages by file name, without a full stop."""
 
     def restore(self) -> FileStamps:
         """Copy everything to this host; return the stamps of the files.
@@ -218,7 +218,7 @@ class Mirror:
         self.errors = {path: f"{path} cannot be read" for path in closed}
         self._unreachable.begin_pass()
         self._unsettled = {name: since for name, since in self._unsettled.items() if name in found}
-        # What cannot be seen may still be there, and a script may put another folder in the place of this one.
+        # Unreadable files may still exist, and a script may have replaced this folder by another one.
         is_sure = self.propagates_deletes and is_whole and not closed
         gone = [name for name in self._known if name not in found] if is_sure else []
         if not self._store.is_flat:
@@ -230,11 +230,11 @@ class Mirror:
         self._unreachable.end_pass(now, is_whole=not self.errors)
 
     def is_unreachable(self) -> bool:
-        """Say whether the place did not answer at the last look."""
+        """Return True if the store did not answer at the last attempt."""
         return self._unreachable.since is not None
 
     def report(self) -> Dict[str, Any]:
-        """Give what is to be said of it now."""
+        """Return the current errors and notes."""
         return {"errors": list(self.errors.values()), "notes": self._unreachable.notes}
 
     @property
@@ -243,12 +243,12 @@ class Mirror:
         return self._store.patience
 
     def _is_in_the_way(self, name: str) -> bool:
-        """Say whether something there keeps a file from being kept that has its name as a folder, or a folder of it."""
+        """Return True if a stored file or folder of this name prevents the upload of another file."""
         wanted = [other for other in self.errors if other not in self._unreachable.names]
         return any(other.startswith(name + os.sep) or name.startswith(other + os.sep) for other in wanted)
 
     def _upload_changed(self, found: Dict[str, scan.Stamp], now: float, *, everything: bool) -> bool:
-        """Put what is new or changed; says whether nothing waits to settle, or could not be kept."""
+        """Upload new and changed files; return True if no file waits to settle and all uploads succeeded."""
         due, waits = [], False
         for name, stamp in found.items():
             if self._known.get(name) == stamp:
@@ -271,10 +271,10 @@ class Mirror:
         return now - self._unsettled.get(name, now) >= SETTLE_TIMEOUT
 
     def _upload(self, names: List[str], now: float) -> bool:
-        """Keep files; one that never rests also where it changes meanwhile, when it counts as what it was before."""
+        """Upload files. A file that never settles is uploaded even if it changes meanwhile, with its earlier stamp."""
         stamps: Dict[str, scan.Stamp] = {}
         for name in names:
-            with contextlib.suppress(OSError):  # the job removed it, or gave it another name; the next look sees that
+            with contextlib.suppress(OSError):  # the job removed or renamed it; the next scan shows that
                 stamps[name] = scan.read_stamp(os.path.join(self._folder, name))
         is_whole = len(stamps) == len(names)
         rows: List[UploadRow] = [
@@ -287,7 +287,7 @@ class Mirror:
                 self._unsettled.pop(name, None)
             else:
                 if found.status == UNREACHABLE:
-                    # It may be there, and only the answer be lost: what the job removes now has to go there, too.
+                    # The file may be stored and only the answer lost: then a deletion must be propagated, too.
                     self._known.setdefault(name, _UNKNOWN_STAMP)
                 self._record_error(name, found)
                 # If a file is gone, the job may have made it again since; the next scan finds that.

@@ -56,9 +56,9 @@ def _link_to_views(
 ) -> None:
     """Fill a channel with links to views of the folders in which its files really are.
 
-    ``own`` is the folder that it is made of, if it is made of one.
+    ``own`` is the folder of the channel, or "" if it is not made of one folder.
 
-    :raises TooManyError: there are too many of them; nothing was done.
+    :raises TooManyError: there are too many folders; nothing was done.
     """
     homes = link_targets.view_folders(found.shown, own)
     views = {
@@ -97,7 +97,7 @@ def present_links(staged: StageResult, channel: ChannelSpec, folder: str, capabi
 
 
 def _list_files(staged: StageResult, pairs: Pairs, folder: str) -> Pairs:
-    """Make the folders of a channel, and give each file in them without links that lead nowhere."""
+    """Create the folders of a channel, and return its files without broken links."""
     found = symlinks.list_files(pairs, staged.broken_links.is_dropped)
     for name in found.folders:
         os.makedirs(os.path.join(folder, name), exist_ok=True)
@@ -130,7 +130,7 @@ def _put(pairs: Pairs, folder: str) -> None:
 def make_view(capabilities: ChannelCapabilities, *names: str) -> str:
     """Create the place of a view, and return the path by which jobs see it.
 
-    Jobs see its folder read-only; the mount goes into that place.
+    Jobs see its folder read-only; the mount covers the created path.
     """
     os.makedirs(os.path.join(capabilities.store, "shown", *names), exist_ok=True)
     return os.path.join(capabilities.shown, *names)

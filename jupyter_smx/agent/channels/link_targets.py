@@ -9,17 +9,17 @@ from typing import Callable, Deque, Dict, List, NamedTuple, Optional, Set, Tuple
 from jupyter_smx.agent.channels import symlinks
 
 _MAX_FILES = 20_000
-"""Files and folders of a channel that get a link each at most: no start may wait for more."""
+"""Maximum number of files and folders of a channel that get a link each: the job's start waits for them."""
 _MAX_VIEWS = 32
 """Folders that one channel is shown from at most, for each is a mount."""
 
 
 class TooManyTargetsError(Exception):
-    """The files of a channel, or the folders in which they really are; the text says which."""
+    """A channel has too many files, or too many folders that contain them; the text names the limit."""
 
 
 class LinkTargets(NamedTuple):
-    """What a channel consists of, by the names in it."""
+    """The content of a channel, by names in the channel."""
 
     folders: List[str]
     shown: List[Tuple[str, str]]
@@ -34,12 +34,12 @@ def resolve_links(
     ways: Optional[symlinks.LinkScan] = None,
     drop_link: Callable[[str], bool] = lambda _path: False,
 ) -> LinkTargets:
-    """Follow the links of a channel; a folder of which none leads out, or nowhere, is shown as a whole.
+    """Follow the links of a channel; show a folder as a whole if none of its links is broken or leads out of it.
 
-    ``source`` is the folder that it is made of, if it is made of one, ``ways`` what is known of links already. Links
-    that ``drop_link`` names are left out.
+    ``source`` is the folder of the channel, or "" if it has no single folder. ``ways`` has the links that were read
+    already. Links for which ``drop_link`` returns True are left out.
 
-    :raises TooManyError: there are more than get links of their own.
+    :raises TooManyError: more files and folders need a link than the limit allows.
     """
     found, reached, ways = LinkTargets([], [], []), _PathResolver(), ways or symlinks.LinkScan()
     top = {source: ""} if source else {}
@@ -64,7 +64,7 @@ def resolve_links(
 
 
 class _PathResolver:
-    """Where paths lead; their folders are looked up once."""
+    """Resolves paths; the folder of each path is looked up once."""
 
     def __init__(self) -> None:
         self._folders: Dict[str, str] = {}
@@ -79,7 +79,7 @@ class _PathResolver:
 
 
 def _to_walk(path: str, ways: symlinks.LinkScan) -> Optional[List[str]]:
-    """Give the names in a folder whose links lead out of it or nowhere; None of all else, and of an unreadable one."""
+    """Return the names in a folder with broken or outbound links; None for any other path, or if it is unreadable."""
     if not os.path.isdir(path) or not os.access(path, os.X_OK):
         return None
     if not ways.has_outbound_links(path) and not ways.has_broken_links(path):
@@ -95,12 +95,12 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def view_folders(shown: List[Tuple[str, str]], own: str) -> Dict[str, str]:
-    """Choose the folders to show in order to show each of these: gives one for each that is there.
+    """Choose the folders to show so that all files are visible; return the chosen folder for each existing path.
 
-    ``own`` is that of the channel's own files, where it has one. There are as few as can be, and larger ones where
-    they are too many.
+    ``own`` is the channel's own folder, or "". If more folders than the limit would be needed, the deepest ones are
+    replaced by their parents.
 
-    :raises TooManyError: not even then, or only the whole machine has them all.
+    :raises TooManyError: only the root folder contains all of them.
     """
     there = {path: _view_folder(path, own) for _name, path in shown if os.path.exists(path)}
     chosen = _outermost_folders(set(there.values()))

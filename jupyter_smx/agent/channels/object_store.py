@@ -21,7 +21,7 @@ _NO_PARTS = ("", ".", "..")
 
 
 def usable_names(names: List[str]) -> List[str]:
-    """Give the names that can be files of one folder; of a file and a folder of one name the folder stays."""
+    """Return the names that can be files of one folder; of a file and a folder of one name, keep the folder."""
     good = [name for name in names if "\0" not in name and not any(part in _NO_PARTS for part in name.split("/"))]
     folders: Set[str] = set()
     for name in good:
@@ -31,9 +31,9 @@ def usable_names(names: List[str]) -> List[str]:
 
 
 class ObjectStore:
-    """What lies below a URL: objects, of which no folder is in the way, or files of a server.
+    """The content below a URL: objects, which never conflict with folders, or files of a server.
 
-    ``writer`` names what is written aside on a server, so that hosts and jobs which share the place do not meet there.
+    ``writer`` is part of the names of temporary files, so that hosts and jobs that share the URL do not collide.
     """
 
     patience = PATIENCE
@@ -69,15 +69,15 @@ class ObjectStore:
         return usable_names(list(self._modified_times))
 
     def remove_partial_files(self) -> None:
-        """Delete what this writer was writing aside on a server when it was killed; it only takes room."""
+        """Delete the temporary files that this writer left on a server when it was killed."""
         if objects.protocol(self._url) in url_schemes.RENAMING:
             with contextlib.suppress(worker_client.FetchError, OSError):
                 self._request("sweep", writer=self._writer)
 
     def download(self, rows: List[Tuple[str, str]]) -> List[bool]:
-        """Bring objects into files, which get the times of the objects.
+        """Download objects into files, which get the modification times of the objects.
 
-        :raises RefusalError: one of them cannot be had.
+        :raises RefusalError: an object cannot be downloaded.
         :raises OSError: the host's disk is full.
         """
         until = time.monotonic() + PATIENCE
@@ -97,7 +97,7 @@ class ObjectStore:
         return dict(zip([name for name, _path in rows], _parse_results(self._request("bring", rows=wanted))))
 
     def upload(self, rows: List[UploadRow]) -> List[FileResult]:
-        """Put files there; of one that changes while it is read nothing is seen there."""
+        """Upload files; a file that changes while it is read does not appear in the store."""
         return self._request_in_batches("keep", [list(row) for row in rows], writer=self._writer)
 
     def delete(self, names: List[str]) -> List[FileResult]:
@@ -129,7 +129,7 @@ def _parse_results(answer: List[List[str]]) -> List[FileResult]:
 def open_store(
     place: str, writer: str, options: worker_client.WorkerOptions, *, what: str, is_ours: bool = True
 ) -> Optional[CheckpointStore]:
-    """Give the store of a place, which is a URL, a folder as this process finds it, or '' for none."""
+    """Return the store of a place: a URL, or a folder as this process sees it; None for ''."""
     if objects.is_url(place):
         return ObjectStore(place, writer, options, what)
     return FolderStore(place, writer, is_ours=is_ours) if place else None

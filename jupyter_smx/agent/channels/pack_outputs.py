@@ -28,7 +28,7 @@ _MAX_NAME_LENGTH = 200
 
 
 def is_empty(folder: str) -> bool:
-    """Say whether a folder has nothing in it, or is not there."""
+    """Return True if a folder is empty or does not exist."""
     try:
         with os.scandir(folder) as entries:
             return next(entries, None) is None
@@ -37,9 +37,9 @@ def is_empty(folder: str) -> bool:
 
 
 def _members(folder: str, closed: Optional[List[str]] = None) -> List[str]:
-    """Name everything in a folder; what of it cannot be looked into goes to ``closed``.
+    """List everything in a folder; paths that cannot be read are added to ``closed``.
 
-    :raises OSError: its disk fails, which may pass.
+    :raises OSError: the disk fails, possibly only for a while.
     """
 
     def miss(error: OSError) -> None:
@@ -53,9 +53,9 @@ def _members(folder: str, closed: Optional[List[str]] = None) -> List[str]:
 
 
 def _mode(path: str) -> int:
-    """Give the type and rights of a file, 0 where the system says that there is none.
+    """Return the type and mode of a file, 0 if the file does not exist.
 
-    :raises OSError: its disk fails, which may pass.
+    :raises OSError: the disk fails, possibly only for a while.
     """
     try:
         return os.stat(path).st_mode
@@ -66,7 +66,7 @@ def _mode(path: str) -> int:
 
 
 def _can_read(path: str) -> bool:
-    """Say whether a file can be read; raises as :func:`_mode` does."""
+    """Return True if a file can be read; raise as :func:`_mode` does."""
     return os.access(path, os.R_OK) or (_mode(path) != 0 and os.access(path, os.R_OK))
 
 
@@ -78,7 +78,7 @@ def _anonymize(info: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def pack(folder: str, path: str) -> List[str]:
-    """Write a ``tar.gz`` that depends on names and contents only; gives a sentence for each file left out.
+    """Write a ``tar.gz`` that depends on names and contents only; return a sentence for each file left out.
 
     :raises OSError: the archive cannot be written.
     """
@@ -101,14 +101,14 @@ def pack(folder: str, path: str) -> List[str]:
 
 
 def _shorten_name(name: str) -> str:
-    """Give a name for a sentence: of one that is too long to be opened the beginning and the end tell enough."""
+    """Return a name for a message; of a very long one, the beginning and the end."""
     return (
         name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH // 2]}…{name[-_MAX_NAME_LENGTH // 2 :]}"
     )
 
 
 def _skip_reason(folder: str, ml: str) -> str:
-    """Say why nothing can be moved out of an output's folder, '' when it can: only what lies below ``ml`` is the job's.
+    """Return why an output's folder cannot be collected, '' if it can: only what lies below ``ml`` is the job's.
 
     SageMaker follows no links there either. A channel in FastFile mode has links to the user's own folders.
     """
@@ -132,8 +132,7 @@ def _move_output(folder: str, target: str, part: str) -> None:
 def _move(source: str, target: str, part: str) -> None:
     """Move a file or a folder, to another file system by a copy at ``part``, which lies on that of ``target``.
 
-    ``target`` is whole wherever it exists. What cannot be removed of ``source`` then stays there.
-
+    ``target`` is complete if it exists. Parts of ``source`` that cannot be removed stay there.
     :raises OSError: it cannot be copied; nothing is at ``part``.
     """
     if not os.path.lexists(target):
@@ -167,7 +166,7 @@ def _copy(source: str, part: str) -> None:
 
 
 def _grant_access(path: str) -> None:
-    """Give its owner the rights that a move needs, as root has them, because read-only modes of folders are copied."""
+    """Give the owner access to a folder: a copied mode may be read-only, and a move needs write access."""
     if is_folder(path) and not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | stat.S_IRWXU)
 
@@ -183,14 +182,14 @@ def _listing(folder: str) -> List[Dict[str, Any]]:
 
 
 def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[str, Any]:
-    """Fill the job's ``artifacts``: gives their list (path within the job's folder) and sentences about trouble.
+    """Fill the job's ``artifacts``; return their list (paths in the job's folder) and error messages.
 
     :raises OSError: the spool cannot be written.
     """
     target = os.path.join(job_folder, host_layout.ARTIFACTS)
     os.makedirs(target, exist_ok=True)
     errors: List[str] = []
-    # Outputs come first, so that a processing job's that lies in one of the others comes home once.
+    # Outputs come first, so that an output inside one of the other folders is collected only once.
     for name, folder in outputs:
         why = _skip_reason(folder, ml)
         if why:
@@ -208,10 +207,10 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
 
 
 def stage_out(ml: str, outputs: List[Tuple[str, str]], job_folder: str, places: disk.DiskPaths) -> Dict[str, Any]:
-    """Do what :func:`archive` does, and leave no half where it fails; ``places`` are where a disk may be full.
+    """Do the same as :func:`archive`, but leave no partial archive on errors; ``places`` are disks that may be full.
 
-    Where a disk is full, read-only or fails it gives ``{"later": sentence}``. What was moved by then has its place, so
-    a later call goes on.
+    If a disk is full, read-only or fails, return ``{"later": message}``. Outputs that were moved already stay moved, so
+    a later call continues.
     """
     try:
         return archive(ml, outputs, job_folder)
@@ -238,14 +237,14 @@ def remove_partial_archives(job_folder: str) -> None:
 
 
 def has_work(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> bool:
-    """Say whether there is anything to archive."""
+    """Return True if there is anything to archive."""
     folders = [os.path.join(ml, source) for source, _name in ARCHIVES]
     folders.append(os.path.join(job_folder, host_layout.ARTIFACTS))
     return bool(outputs) or not all(is_empty(folder) for folder in folders)
 
 
 def is_small(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> bool:
-    """Say whether packing takes no longer than the start of a process, and reads only files of the host's own disk."""
+    """Return True if packing takes no longer than starting a process, and reads only the host's own disk."""
     if outputs:
         return False
     received = os.path.join(job_folder, host_layout.ARTIFACTS)
@@ -261,6 +260,6 @@ def is_small(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> bool:
 
 
 def _size(entry: os.DirEntry[str], device: int) -> int:
-    """Give the bytes of a plain file of a disk; more than is small for anything else."""
+    """Return the size of a plain file on a disk in bytes; for anything else, a size above the limit."""
     state = entry.stat(follow_symlinks=False)
     return state.st_size if stat.S_ISREG(state.st_mode) and state.st_dev == device else _SMALL_BYTES + 1

@@ -77,7 +77,7 @@ def stage(
     :raises OSError: it cannot be read, or the host's disk is full.
     """
     staged = StageResult(limit, known)
-    # One that lies in another one's folder comes after it, also when they are mounted.
+    # A channel inside another channel's folder comes after it, also in the order of mounts.
     for channel in sorted(channels, key=lambda one: folders[one["name"]]):
         whole, moved = _resolve_source(channel, hidden)
         folder, staged.link_scan = folders[channel["name"]], symlinks.LinkScan()
@@ -91,7 +91,7 @@ def stage(
                 f"channel {channel['name']}: {symlinks.format_missing_file(str(error.filename), hidden)}"
             ) from error
         except OSError as error:
-            # A host's disk may be closed as well, which says what it is.
+            # The disk of the host may be read-only, too; that error has its own message.
             if error.errno != errno.EROFS or not any(folder.startswith(f"{one}{os.sep}") for one in folders.values()):
                 raise
             raise ChannelError(
@@ -104,9 +104,9 @@ def stage(
 def describe_lazy(
     names: List[str], folders: Dict[str, str], limit: int, known: digest.DigestCache, others: int = 0
 ) -> Dict[str, Any]:
-    """Look at what lazy channels hold, beside the job: a start must not wait for it.
+    """Describe the files of lazy channels while the job runs, so that its start does not wait for it.
 
-    ``others`` are the files of its other channels, which are worth more to remember.
+    ``others`` is the number of files of the other channels, whose digests take precedence in the cache.
     """
     staged = StageResult(limit, known)
     staged.digest_quota -= others
@@ -117,7 +117,7 @@ def describe_lazy(
 
 def _present_copy(staged: StageResult, channel: ChannelSpec, folder: str, _capabilities: ChannelCapabilities) -> None:
     pairs = staged.files_of(channel)
-    # Looked at before they are copied: what changes meanwhile is another file than the one that is remembered.
+    # Read the state before the copy: a file that changes during the copy must not match its digest later.
     sources = _sources(pairs, staged.broken_links.is_dropped)
     _copy_all(pairs, folder, staged.broken_links.is_dropped)
     staged.add_channel(*digest.describe_channel(channel["name"], folder, sources, staged.limit, staged.known))
@@ -194,7 +194,7 @@ def _present_mount(staged: StageResult, channel: ChannelSpec, folder: str, capab
 def _present_manifest(
     staged: StageResult, channel: ChannelSpec, folder: str, capabilities: ChannelCapabilities
 ) -> None:
-    """Bring what FastFile does not mount, on SageMaker neither."""
+    """Download the objects of a manifest, because FastFile cannot mount them; SageMaker does not mount them either."""
     _download_instead_of_mounting(staged, channel, folder, capabilities, "a manifest is not a whole folder")
 
 
@@ -268,7 +268,7 @@ def _with_source(channel: ChannelSpec, source: str) -> ChannelSpec:
 def _choose_presenter(
     channel: ChannelSpec, capabilities: ChannelCapabilities, ways: symlinks.LinkScan, *, moved: bool
 ) -> str:
-    """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
+    """Choose how a channel is presented; links to a source that jobs cannot see (``moved``) are impossible."""
     listed = channel.get("data_type") == "ManifestFile"
     if listed or objects.is_url(channel["source"]):
         if channel.get("mode") == "FastFile":

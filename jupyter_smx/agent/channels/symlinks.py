@@ -16,7 +16,7 @@ from jupyter_smx.agent.system.files.walk import descend
 _MAX_ENTRIES = 20_000
 """Entries of a folder and of those in it that are looked at, as many as get links of their own."""
 _SECONDS = 0.25
-"""How long one channel is looked at: on a disk in the network each folder takes milliseconds."""
+"""Maximum seconds to scan one channel: on a network disk each folder takes milliseconds."""
 _MIN_STEPS = 64
 """Folders and links that are looked at however long it takes, since a busy machine is no slow disk."""
 _MAX_ENTRIES_PER_CHANNEL = 100_000
@@ -24,7 +24,7 @@ _MAX_ENTRIES_PER_CHANNEL = 100_000
 
 
 def format_missing_file(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
-    """Say why a file of a channel is not found, by the name that it has for the user."""
+    """Return why a file of a channel is not found, by the name that it has for the user."""
     named = machine_path(path, hidden)
     link = _text(path)
     if not os.path.exists(visible_path(link, hidden)):
@@ -36,7 +36,7 @@ def format_missing_file(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
 
 
 def _text(path: str) -> str:
-    """Give what a link says; "" of what is none, or is closed to us."""
+    """Return the text of a link; "" if the path is no link or is not readable."""
     try:
         return os.readlink(path)
     except OSError:
@@ -44,9 +44,9 @@ def _text(path: str) -> str:
 
 
 class LinkScan:
-    """Which folders have links that lead out of them; each is looked at once, and as a whole if it is not too large.
+    """Finds folders with links that lead out of them; scans each folder once, and completely if it is not too large.
 
-    Where a folder is shown they would lead nowhere, and those by a whole path, wherever that leads, past what shows it.
+    If such a folder is shown elsewhere, these links are broken, and so are absolute links, wherever they lead.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -59,10 +59,10 @@ class LinkScan:
         self._outbound_folders: Set[str] = set()
         self._folders_with_broken_links: Set[str] = set()
         self.is_sure = True
-        """Whether all is looked at of each folder of which it was said that no link leads out."""
+        """False if a folder that was reported to have no outbound links was scanned only in part."""
 
     def has_outbound_links(self, folder: str) -> bool:
-        """Say whether links lead out of a folder, which is named as :func:`accessible_path` does; a quick look."""
+        """Return True if links lead out of a folder, which is named as :func:`accessible_path` does; a quick look."""
         if (
             folder not in self._outbound_folders
             and folder not in self._closed_folders
@@ -85,7 +85,7 @@ class LinkScan:
         return self._steps > _MIN_STEPS and self._spent + self._clock() - began > _SECONDS
 
     def _look(self, top: str, began: float) -> bool:
-        """Look at what is in a folder and in those in it; False where that is more than is looked at."""
+        """Scan a folder and its subfolders; return False if it has more entries than the limit, or takes too long."""
         waiting, seen, most, is_whole = deque([top]), [], min(_MAX_ENTRIES, self._entry_budget), True
         while waiting and is_whole:
             if self._is_late(began):
@@ -117,7 +117,7 @@ class LinkScan:
 
 
 class _FolderSample(NamedTuple):
-    """What is in a folder: how many entries, whether these are all, and the paths of links and folders among them."""
+    """The content of a folder: number of entries, whether these are all, and paths of links and folders."""
 
     number: int
     is_whole: bool
@@ -126,7 +126,7 @@ class _FolderSample(NamedTuple):
 
 
 def _sample_folder(folder: str, most: int) -> _FolderSample:
-    """Give what is in a folder, or the first of it; nothing of one that is closed to us."""
+    """Return the first ``most`` entries of a folder; none if it is not readable."""
     number, is_whole, linked, inner = 0, True, [], []  # type: int, bool, List[str], List[str]
     with contextlib.suppress(OSError), os.scandir(folder) as found:
         for entry in itertools.islice(found, most):
@@ -169,7 +169,7 @@ def real_path(path: str) -> str:
     """Name what a path leads to; below a folder that is hidden, ``realpath`` would look into the one that hides it."""
     try:
         opened = os.open(path, os.O_PATH)
-    except AttributeError:  # no Linux, and nowhere else is a folder hidden
+    except AttributeError:  # not Linux, and other systems hide no folders
         return os.path.realpath(path)
     except OSError:  # it leads nowhere, or permissions are missing
         whole = os.path.abspath(path)
@@ -190,7 +190,7 @@ def accessible_path(path: str) -> str:
 
 
 class ChannelFiles(NamedTuple):
-    """What folders hold: the names of folders in them, and each file, or link to a folder, by its name and path."""
+    """Folders by name, and files and links to folders by name and path."""
 
     folders: List[str]
     files: List[Tuple[str, str]]

@@ -53,8 +53,8 @@ _NICE = 5
 class EnvironmentBuild:
     """One build; ``order`` has ``python`` (the base), ``requirements``, ``only`` and ``uv`` (its command, or none).
 
-    Where ``order`` has ``wheels``, a folder, packages come from there and from no index. ``report`` gets each line that
-    an installer prints; ``log`` gets them, too. The installers inherit ``lock``, a descriptor.
+    If ``order`` has ``wheels``, a folder, packages come from it and from no index. ``report`` gets each line that an
+    installer prints, as does ``log``. The installers inherit ``lock``, a descriptor.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class EnvironmentBuild:
         self._finish(time.monotonic() - begun)
 
     def clear(self) -> None:
-        """Remove what is there of it; the log stays."""
+        """Remove the environment, but keep the log."""
         shutil.rmtree(self._venv, ignore_errors=True)
 
     def _index_options(self) -> List[str]:
@@ -127,19 +127,19 @@ class EnvironmentBuild:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            pass_fds=(self._lock,),  # so that the lock is free only when the last of them is gone
+            pass_fds=(self._lock,),  # so that the lock is free only when the last of them has exited
         )
         if child.stdout is not None:
             for line in child.stdout:
                 self.report(line.rstrip("\r\n"))
         code = child.wait()
         if code:
-            if shutil.disk_usage(self._folder).free < _MIN_FREE_BYTES:  # not every program says it
+            if shutil.disk_usage(self._folder).free < _MIN_FREE_BYTES:  # not every program reports it
                 self.report(f"error: {os.strerror(errno.ENOSPC)}")
             raise SystemExit(code if code > 0 else 128 - code)
 
     def report(self, line: str) -> None:
-        """Write a line to the log, and report it; what a full disk does not take is lost in the log."""
+        """Write a line to the log, and report it; on a full disk the line is missing in the log only."""
         with contextlib.suppress(OSError):
             self._log.write(f"{line}\n".encode())
         self._report(line)
@@ -147,7 +147,7 @@ class EnvironmentBuild:
     # The packages of the base
 
     def _overlay(self) -> List[Path]:
-        """Let the environment see what jobs on the base see, behind its own packages.
+        """Add the packages that jobs on the base see to the environment, after its own packages.
 
         A venv in a venv with ``--system-site-packages`` would see the base's own base instead.
         """
@@ -199,7 +199,7 @@ def _metadata(sites: Sequence[Path]) -> Iterator[Path]:
 
 
 def _name_and_version(metadata: Path) -> Tuple[str, str]:
-    """Give the name and the version of a package as a wheel has them, "" where uv would read neither and give up.
+    """Return the name and the version of a package as a wheel has them, "" where uv would read neither and give up.
 
     The folder of an older package is called otherwise: ``name.egg-info``, or ``name-1.0-py3.11.egg-info``.
     """
@@ -222,7 +222,7 @@ def remove_stub(shadow: Path) -> None:
 
 
 def installer_variables(environ: Mapping[str, str]) -> Dict[str, str]:
-    """Give the variables of an installer: those of ``environ`` that leave it in its environment, and its settings."""
+    """Return the variables of an installer: those of ``environ`` that leave it in its environment, and its settings."""
     kept = {name: value for name, value in environ.items() if name not in _UNSAFE_VARIABLES}
     # A base that is gone must be an error, not the reason to download another Python.
     return {**kept, "UV_PYTHON_DOWNLOADS": "never", "PYTHONUNBUFFERED": "1"}
@@ -237,9 +237,9 @@ def _exit_with_controller(controller: TextIO) -> NoReturn:
 
 
 def build_locked(folder: Path, order: Dict[str, Any], lock: int, report: Callable[[str], None]) -> int:
-    """Build in a folder whose lock this process holds; gives an exit code, 0 if the environment is ready.
+    """Build in a folder whose lock this process holds; return an exit code, 0 if the environment is ready.
 
-    What is there of an environment that failed is removed, except its log.
+    If the build fails, everything is removed except the log.
     """
     (folder / READY).unlink(missing_ok=True)
     with (folder / LOG).open("wb", buffering=0) as log:
@@ -257,7 +257,7 @@ def build_locked(folder: Path, order: Dict[str, Any], lock: int, report: Callabl
 
 
 def open_lock(folder: Path) -> int:
-    """Open the lock of a folder, which is made if it is not there; gives the descriptor, not locked yet.
+    """Open the lock of a folder, which is made if it is not there; return the descriptor, not locked yet.
 
     :raises OSError: the disk is full, or the folder cannot be written.
     """

@@ -49,7 +49,7 @@ _AT_EXIT = (
 
 
 def versions() -> str:
-    """Give the versions of Python and cloudpickle here, as they are written in ``send.protocol``."""
+    """Return the versions of Python and cloudpickle here, in the format of ``send.protocol``."""
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     cloudpickle = _pickler()
     return f"{python}/{getattr(cloudpickle, '__version__', '')}"
@@ -64,7 +64,7 @@ def _pickler() -> Any:
 
 
 def _carried_pickler() -> Any:
-    """Import the cloudpickle that came with the agent, from behind all that is installed; pickle if none came."""
+    """Import the cloudpickle that came with the agent, after all installed packages; pickle if none came."""
     folder = os.path.join(process.entry(), "jupyter_smx", "agent", "carried")
     if folder not in sys.path:
         sys.path.append(folder)
@@ -84,7 +84,7 @@ def make_main(path: str) -> types.ModuleType:
 
 
 def set_main_file(main: types.ModuleType, path: str) -> None:
-    """Say which file is ``__main__``, with all that Python says of a script."""
+    """Set the file of ``__main__``, with all the attributes that Python sets for a script."""
     about = {"__file__": path, "__cached__": None, "__loader__": SourceFileLoader("__main__", path)}
     main.__dict__.update(about)
 
@@ -130,14 +130,14 @@ def unpack(send: Optional[PayloadSpec]) -> Dict[str, Any]:
 
 
 def _format_versions(theirs: str, ours: str) -> str:
-    """Say which versions packed and read variables; "" where they are equal and so explain nothing."""
+    """Return which versions packed and read variables; "" if they are equal, because then they are not the cause."""
     if theirs == ours:
         return ""
     return f" It was packed by {theirs or 'an unknown version'}, this host has {ours} (Python/cloudpickle)."
 
 
 def _check(file: IO[bytes], send: PayloadSpec) -> None:
-    """Refuse another file than the one that was packed, by its content where it is small and by its size."""
+    """Refuse a file that differs from the packed one, by digest if it is small, else by size."""
     size = os.fstat(file.fileno()).st_size
     if size <= _MAX_HASHED_BYTES and send.get("sha256"):
         differs = "" if digest.hash_file(file) == send["sha256"] else "SHA-256"
@@ -152,7 +152,7 @@ def load(source: str, filename: str, main: types.ModuleType) -> types.CodeType:
     """Compile the cell and let tracebacks and :mod:`inspect` see its lines.
 
     :raises SyntaxError: the cell is not Python.
-    :raises RecursionError: it is deeper than Python goes; also MemoryError, OverflowError and ValueError.
+    :raises RecursionError: it is nested too deep for Python; also MemoryError, OverflowError and ValueError.
     """
     lines = source.splitlines(keepends=True)
     linecache.cache[filename] = (len(source), None, lines, filename)
@@ -200,7 +200,7 @@ def _strip_own_frames(error: BaseException) -> BaseException:
 
 
 def _exit_code(error: SystemExit) -> Tuple[int, str]:
-    """Give what Python would leave with: a number is cut to a byte, a text goes to stderr and means 1.
+    """Return the exit code that Python would use: a number is cut to a byte, a text goes to stderr and means 1.
 
     The second item is the text, "" where there is none.
     """
@@ -236,7 +236,7 @@ class RunResult:
         self.report["missing_preloads"] = {"modules": [], "reasons": [], "variables": []}
         self.places: disk.DiskPaths = ()
         self.cell = ""
-        """What the notebook calls the code; see :func:`describe_exception`."""
+        """Name of the code in the notebook; see :func:`describe_exception`."""
 
     def refuse(self, sentence: str) -> None:
         """End a job that never began."""
@@ -327,9 +327,9 @@ def finalize_interpreter() -> Optional[OSError]:
 
 
 def clear_modules(modules: List[types.ModuleType]) -> None:
-    """Let values of modules go, as Python does at the end of a program: an open file among them gets all of its text.
+    """Clear modules as Python does at the end of a program, so that open files are closed with all of their text.
 
-    A thread of the background, which Python would let do nothing any more, finds no names: what it says is no news.
+    Errors of background threads are dropped: Python would have stopped these threads, and here they miss their names.
     """
     threading.excepthook = lambda _told: None
     with contextlib.suppress(BaseException):  # a signal's handler may raise
@@ -354,7 +354,7 @@ def _flush_one(stream: Any) -> Optional[OSError]:
 
 
 def flush() -> Optional[OSError]:
-    """Write out everything that is buffered, C libraries included; gives the error when a disk had no room for it."""
+    """Write out everything that is buffered, C libraries included; return the error when a disk had no room for it."""
     errors = [_flush_one(stream) for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)]
     with contextlib.suppress(Exception):
         process.libc().fflush(None)

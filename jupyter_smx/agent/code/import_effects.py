@@ -20,7 +20,7 @@ _MISSING = object()
 
 
 class _Change(NamedTuple):
-    """What the import of a package changed of one setting."""
+    """A change of one setting by the import of a package."""
 
     package: str
     setting: Setting
@@ -42,7 +42,7 @@ class ImportEffects:
         self._done: Set[str] = set()
 
     def begin_module(self, name: str) -> None:
-        """Take note that the code of a module begins; it may be imported by the code of another one."""
+        """Record that the code of a module begins; imports may be nested."""
         package = imports.top_level_package(name)
         if not self._packages or self._packages[-1] != package:
             self._compare()
@@ -59,9 +59,9 @@ class ImportEffects:
         self._packages.pop()
 
     def undo(self) -> None:
-        """Give every setting the value that it has without the imports, or with nothing but its owner's.
+        """Reset every setting to its value without the imports; changes by a setting's owner stay.
 
-        To be called when the imports are over.
+        Call it when all imports are finished.
         """
         self._compare()
         for setting, now, fresh in zip(self._settings, self._now, self._fresh):
@@ -102,7 +102,7 @@ class ImportEffects:
 
 
 _effects: List[ImportEffects] = []
-"""Those of this process, if it imported anything for jobs."""
+"""Effects of this process, if it preloads modules."""
 
 
 def begin_watching() -> None:
@@ -116,7 +116,7 @@ def begin_watching() -> None:
 
 
 def end_watching() -> None:
-    """Let everything that is imported now count as imported by no job, and have no effect on settings."""
+    """Mark all loaded modules as not imported by a job, and undo their effects on settings."""
     imports.end_watching()
     for one in _effects:
         one.undo()

@@ -29,7 +29,7 @@ _PYTHONS_OWN = (_STDLIB_FOLDER, os.path.join(_STDLIB_FOLDER, "lib-dynload"))
 
 
 class _ImportLog:
-    """What was noticed in this process; children of a zygote inherit it and add their own."""
+    """Imports observed in this process; children of a zygote inherit them and add their own."""
 
     def __init__(self) -> None:
         self.needs: Dict[str, Set[str]] = {}
@@ -71,7 +71,7 @@ class _WatchedSpec(ModuleSpec):
 
 
 class _Watcher:
-    """Stands before all finders of a zygote and puts a watched spec in the place of theirs."""
+    """Comes before all finders of a zygote and makes their specs watched ones."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
@@ -123,7 +123,7 @@ def _record_dependency(needed: str) -> None:
 
 
 def top_level_package(name: str) -> str:
-    """Give the top-level package of a dotted name."""
+    """Return the top-level package of a dotted name."""
     return name.partition(".")[0]
 
 
@@ -148,7 +148,7 @@ def begin_watching(
 ) -> None:
     """Watch every module that is imported from now on; for a process that imports for jobs to come.
 
-    The functions are called when the code of a module that is not of Python's library begins, and when it is over.
+    The functions are called when the code of a module outside Python's library begins, and when it ends.
     """
     _notes.begin_module, _notes.end_module = begin_module, end_module
     if sys.version_info < _LOOKS_ALWAYS:
@@ -174,9 +174,9 @@ def watched_packages() -> FrozenSet[str]:
 
 
 def begin_job(on_asked: Callable[[str], None] = _ignore) -> None:
-    """Count from here what is asked for, and call ``on_asked`` with each package of a zygote that is.
+    """Start to count imports; call ``on_asked`` with each preloaded package that the job imports.
 
-    To look at each name that is there already would copy the pages of all of them, so only the last one is kept.
+    Only the last loaded name is stored: reading all of them would copy their memory pages.
     """
     for spec in _notes.noticed:
         spec.__class__ = _WatchedSpec  # our own preparations asked for it
@@ -187,7 +187,7 @@ def begin_job(on_asked: Callable[[str], None] = _ignore) -> None:
 
 
 def wrap_asked(wrap: Callable[[Callable[[str], None]], Callable[[str], None]]) -> None:
-    """Replace what is called with each package of a zygote that the job asks for, by ``wrap`` of it."""
+    """Replace the callback for preloaded packages that the job imports by ``wrap`` of it."""
     _notes.on_asked = wrap(_notes.on_asked)
 
 
@@ -201,7 +201,7 @@ def hide_agent_modules() -> None:
 
 @contextlib.contextmanager
 def agent_modules() -> Iterator[None]:
-    """Let an import inside the ``with`` block find this package, also in a job, where it is hidden.
+    """Make this package importable inside the ``with`` block, also in a job, where it is hidden.
 
     The packages bring their own paths, so ``sys.path`` need not have the agent's archive.
     """
@@ -223,7 +223,7 @@ def _take_modules() -> Dict[str, ModuleType]:
 
 
 def dependencies_of(roots: Iterable[str]) -> Set[str]:
-    """Give packages with everything that they need, as far as a zygote imported it."""
+    """Return packages with all their dependencies, as far as a zygote imported them."""
     return _closure(roots, _notes.needs)
 
 
@@ -239,7 +239,7 @@ def _closure(roots: Iterable[str], steps: Mapping[str, Set[str]]) -> Set[str]:
 
 
 def dependents_of(roots: Iterable[str]) -> Set[str]:
-    """Give packages with everything that needs them, as far as a zygote imported it."""
+    """Return packages with all their dependents, as far as a zygote imported them."""
     users: Dict[str, Set[str]] = {}
     for name, needed in _notes.needs.items():
         for one in needed:
@@ -257,13 +257,13 @@ def compiled_packages() -> Set[str]:
 
 
 def unload(roots: Set[str]) -> None:
-    """Let the next import load packages again, but no script, which cannot be loaded again."""
+    """Make the next import load packages again, except scripts, which cannot be reloaded."""
     for name in [name for name in sys.modules if top_level_package(name) in roots and name != "__main__"]:
         del sys.modules[name]
 
 
 def loaded_files() -> Dict[str, Dict[str, str]]:
-    """Give the files of modules that are loaded and not Python's own: {folder: {name: top-level package}}."""
+    """Return the files of modules that are loaded and not Python's own: {folder: {name: top-level package}}."""
     found: Dict[str, Dict[str, str]] = {}
     for name, module in list(sys.modules.items()):
         top = top_level_package(name)
@@ -275,8 +275,8 @@ def loaded_files() -> Dict[str, Dict[str, str]]:
 
 
 def imports_by_folder() -> Dict[str, List[str]]:
-    """Name what this job imported, of Python's own modules nothing, by the folder that it came from."""
-    # One that was dropped and imported once more is another module, and may need others.
+    """Return what this job imported, by folder, without Python's own modules."""
+    # A package that was removed and imported again is a different module with possibly other dependencies.
     others = {name for name in _notes.watched - _notes.asked if name in sys.modules and not _is_watched(name)}
     new = {top_level_package(name) for name in _new_names()} - others
     found: Dict[str, List[str]] = {}
@@ -300,7 +300,7 @@ def _new_names() -> List[str]:
 
 
 def modules_below(folder: str) -> List[ModuleType]:
-    """Give the modules that this job imported from below a folder, the last one first."""
+    """Return the modules that this job imported from below a folder, the last one first."""
     found = [sys.modules.get(name) for name in _new_names() if name != "__main__"]
     return [one for one in found if one is not None and str(getattr(one, "__file__", "")).startswith(folder + os.sep)]
 
@@ -323,7 +323,7 @@ def _put(name: str, found: Dict[str, List[str]]) -> None:
 
 
 def folder_of(name: str, spec: Any) -> str:
-    """Give the folder that a module was found in.
+    """Return the folder that a module was found in.
 
     '' for a namespace, a built-in module, Python's own, and what the agent brings in its archive.
     """
@@ -338,7 +338,7 @@ def folder_of(name: str, spec: Any) -> str:
 
 
 def is_user_module(name: str) -> bool:
-    """Say whether a module would come from the user's own files, which may be others when the next job comes."""
+    """Return True if a module comes from the user's own files, which may differ in the next job."""
     try:
         spec = importlib.util.find_spec(top_level_package(name))
     except (ImportError, ValueError):
@@ -348,7 +348,7 @@ def is_user_module(name: str) -> bool:
 
 
 def _is_installed(folder: str) -> bool:
-    """Say whether an installer fills a folder; a project in development has metadata of another kind beside it."""
+    """Return True if an installer fills a folder; a project in development has metadata of another kind beside it."""
     if os.path.basename(folder) in ("site-packages", "dist-packages"):
         return True
     try:

@@ -25,7 +25,7 @@ _BYTES = 64 * 1024 * 1024
 """Above these a package of the user's own is named but not hashed."""
 
 FolderIndex = Dict[str, Any]
-"""What is known of one folder: ``stamp`` (its time in nanoseconds), ``modules`` {dotted name: [distribution, …]},
+"""Index of one folder: ``stamp`` (its time in nanoseconds), ``modules`` {dotted name: [distribution, …]},
 ``versions`` {distribution: version} and ``direct`` {distribution: URL that it was installed from}."""
 
 
@@ -49,7 +49,7 @@ def _stamp(folder: str) -> int:
 
 
 def _module(path: str) -> str:
-    """Give the dotted name of a file of code, '' for another file."""
+    """Return the dotted name of a file of code, '' for another file."""
     if not path.endswith(_CODE) or path.startswith(("..", "/")) or "__pycache__" in path:
         return ""
     folders, _, name = path.rpartition("/")
@@ -61,7 +61,7 @@ def _module(path: str) -> str:
 
 
 def _top_level_names(paths: List[str]) -> Set[str]:
-    """Give the packages and modules of a distribution that lie in no package of it."""
+    """Return the packages and modules of a distribution that lie in none of its packages."""
     packages = {_module(path) for path in paths if path.rpartition("/")[2].startswith("__init__.")}
     found = set()
     for name in {_module(path) for path in paths} - {""}:
@@ -100,7 +100,7 @@ def _direct(dist: Distribution) -> str:
 
 
 def _may_hold_metadata(folder: str) -> bool:
-    """Say whether it is worth to look for distributions: a job's own code has none, and its verdict waits for this."""
+    """Return True if a folder may have metadata of distributions. A job's code has none, and its end must not wait."""
     try:
         names = [name.lower() for name in os.listdir(folder)]
     except NotADirectoryError:
@@ -158,12 +158,12 @@ def _describe_user_module(folder: str, name: str) -> Dict[str, str]:
             rows = "".join(f"{digest.hash_path(one)}  {os.path.relpath(one, path)}\n" for one in files)
             described["sha256"] = hashlib.sha256(rows.encode(errors="surrogateescape")).hexdigest()
     except OSError:
-        pass  # it is named all the same; what cannot be read any more has no hash
+        pass  # it is listed all the same; a file that cannot be read any more has no hash
     return described
 
 
 def _find_distributions(shelf: FolderIndex, name: str) -> List[str]:
-    """Give the distributions that have a module, or that part of it which was imported from a namespace."""
+    """Return the distributions that have a module, or that part of it which was imported from a namespace."""
     parts = name.split(".")
     for depth in range(len(parts), 0, -1):
         found = shelf["modules"].get(".".join(parts[:depth]))
@@ -194,12 +194,12 @@ def resolve(imported: Dict[str, List[str]], shelves: Dict[str, FolderIndex]) -> 
 
 
 def site_folders() -> List[str]:
-    """Give the folders that installers fill for this interpreter."""
+    """Return the folders that installers fill for this interpreter."""
     return [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
 
 
 def _metadata_in(folder: str) -> FrozenSet[Tuple[str, int, int]]:
-    """Give names, inodes and times of metadata: an installation of the same version makes them again."""
+    """Return names, inodes and times of metadata: a new installation of the same version changes them."""
     try:
         entries = [entry for entry in os.scandir(folder) if entry.name.endswith((".dist-info", ".egg-info"))]
         found = [(entry.name, entry.stat()) for entry in entries]
@@ -209,13 +209,13 @@ def _metadata_in(folder: str) -> FrozenSet[Tuple[str, int, int]]:
 
 
 class InstallSnapshot:
-    """What was installed at one moment; to ask whether it is so still costs microseconds."""
+    """The installed packages at one moment; comparing with the current state takes microseconds."""
 
     def __init__(self) -> None:
         self._stamps = {folder: (_stamp(folder), _metadata_in(folder)) for folder in site_folders()}
 
     def changed(self) -> List[str]:
-        """Name the distributions that came, went or were installed again since, whatever their version is."""
+        """Return the distributions that were added, removed or reinstalled since, whatever their version is."""
         found: Set[str] = set()
         for folder, (stamp, metadata) in list(self._stamps.items()):
             now = _stamp(folder)
@@ -228,7 +228,7 @@ class InstallSnapshot:
 
 
 class PackageIndex:
-    """What is installed here, as far as it was asked for."""
+    """Index of the installed packages, as far as jobs needed it."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -248,7 +248,7 @@ class PackageIndex:
             self.update(result["shelves"])
 
     def update(self, fresh: Dict[str, FolderIndex]) -> None:
-        """Keep what was read, and nothing of folders that are gone: some jobs have a folder of their own each."""
+        """Keep what was read, but not folders that were deleted: some jobs have a folder of their own each."""
         self._indexes.update(fresh)
         for folder in [folder for folder in self._indexes if not _stamp(folder)]:
             del self._indexes[folder]
@@ -265,9 +265,9 @@ class PackageIndex:
 
 
 class _Search:
-    """One look at the disk for one job; it answers once, in time.
+    """One search of the disk for one job; calls back once, in time.
 
-    ``known`` are the shelves that need not be read again. They are its own: meanwhile a folder may be forgotten.
+    ``known`` are the indexes that need no update. They are copies, because the owner may remove folders meanwhile.
     """
 
     def __init__(

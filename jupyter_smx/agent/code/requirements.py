@@ -41,9 +41,9 @@ _CUT_OFF = (
 
 
 def install(spec: CompleteSpec, host_info: HostInfo, code: str) -> bool:
-    """Install what a job requires, if anything; then it is on the path, behind the folders of its ``code``.
+    """Install a job's requirements, if any, and add them to the path after the folders of its ``code``.
 
-    True where this process has imported a module already of which the job has another one now.
+    Return True if this process has already imported a module of which another version was installed.
 
     :raises InstallError: that failed; the text is what sagemaker-training calls it, and a sentence.
     """
@@ -73,7 +73,7 @@ def _host_path(line: str, theirs: str, code: str) -> str:
 
 
 def _write_requirements(home: str, lines: List[str]) -> List[str]:
-    """Write the lines where pip reads them, constraints into a file of their own; gives its words for them."""
+    """Write the lines where pip reads them, constraints into a file of their own; return its words for them."""
     words: List[str] = []
     for option, name, constrains in (("-r", "requirements.txt", False), ("-c", "constraints.txt", True)):
         mine = [line[len(_CONSTRAINT) * constrains :] for line in lines if line.startswith(_CONSTRAINT) is constrains]
@@ -86,7 +86,7 @@ def _write_requirements(home: str, lines: List[str]) -> List[str]:
 
 
 def _call(words: List[str], folder: str) -> None:
-    """Run pip in the folder of the code, as SageMaker does, with what it says in the log."""
+    """Run pip in the folder of the code, as SageMaker does; copy its output to the log."""
     last: Deque[str] = deque(maxlen=_LAST)
     with subprocess.Popen(
         words,
@@ -107,7 +107,7 @@ def _call(words: List[str], folder: str) -> None:
 
 
 def _path_entries(packages: str) -> List[str]:
-    """Give what Python's path has for a folder of packages: itself, and what files in it add."""
+    """Return the entries that a folder of packages adds to Python's path: itself, and those of its ``.pth`` files."""
     before = list(sys.path)
     try:
         site.addsitedir(packages)

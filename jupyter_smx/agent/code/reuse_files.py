@@ -1,8 +1,8 @@
-"""Take the files that a job did not change from what it left, so that the next copy of its code is made without them.
+"""Reuse the files that a job did not change, so that the next copy of its code needs not copy them.
 
-An index has the state of each file of a copy: inode, size, and times. The time of the last change of a file cannot be
-set, so a file with the same state has the same content. A job that takes the copy renames the index, which gives the
-index the time at which the job began, by the clock of the same disk.
+An index has the state of each file of a copy: inode, size, and times. The change time of a file cannot be set, so a
+file with the same state has the same content. A job that takes the copy renames the index, which records the time at
+which the job began, on the clock of the same disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TICK = 100_000_000
 _COARSE_TICK = 2_000_000_000
 """The same on other disks."""
 _FINE = 1_000_000
-"""What the times of such other disks are multiples of, or of more."""
+"""Times on disks with coarse clocks are multiples of this, or of more; in nanoseconds."""
 
 FileRow = List[int]
 """Inode, size, and the times of the last writing and of the last change, in nanoseconds."""
@@ -74,7 +74,7 @@ def move_unchanged(index: str, trash: str, target: str) -> None:
 
 
 def _files(folder: str) -> Iterator["os.DirEntry[str]"]:
-    """Give the files below a folder; without recursion, because a job may have made very deep folders."""
+    """Yield the files below a folder; without recursion, because a job may have made very deep folders."""
     waiting, left = [folder], _MAX_ENTRIES
     while waiting and left > 0:
         entries: List["os.DirEntry[str]"] = []

@@ -1,9 +1,9 @@
 """Unpack the user's source folder once per content, and copy it for each job.
 
-A copy, because a job may write beside its code: what it changes there is gone with it, as everything that it wrote.
-While the host is idle it makes the next copy of what it used last, so that the next job has to rename one folder only.
+A copy, because a job may write beside its code; its changes are deleted with the job. While the host is idle it makes
+the next copy of the code that was used last, so that the next job needs only one rename.
 
-``code/<sha256>/tree`` is what was unpacked, ``code/<sha256>/ready`` the copy that waits. ``code/<sha256>/lock`` is held
+``code/<sha256>/tree`` is the unpacked tree, ``code/<sha256>/ready`` the spare copy. ``code/<sha256>/lock`` is held
 while that copy is made: a job that comes meanwhile waits for it, because another copy would take longer. A processing
 job finds the archive beside its code, so ``code/<sha256>/ready.tar.gz`` is the next copy of that; ``archive.txt`` has
 the path to copy from. The next copy gets the files that the last job left unchanged, by ``ready.json`` and
@@ -47,27 +47,27 @@ class SourceDirError(RefusalError):
 
 
 def is_small(source: SourceDirSpec) -> bool:
-    """Say whether the job's process may put the code in place itself."""
+    """Return True if the job's process may copy the code itself."""
     return int(source["files"]) <= _INLINE_FILES and int(source["size"]) <= _INLINE_BYTES
 
 
 def is_slow_copy(source: Optional[SourceDirSpec], trees: str) -> bool:
-    """Say whether the code is put in place by a process of its own: it is large, and no copy waits."""
+    """Return True if the code is copied by a process of its own: it is large, and no spare copy exists."""
     return source is not None and not is_small(source) and not has_spare_copy(source, trees)
 
 
 def home_of(source: SourceDirSpec, trees: str) -> str:
-    """Give the folder of a content: its tree, the copy that waits, and which of its files install packages."""
+    """Return the folder of a content: its tree, its spare copy, and the record of files that install packages."""
     return os.path.join(trees, source["sha256"])
 
 
 def copy_tree(source: SourceDirSpec, trees: str, target: str) -> Dict[str, Any]:
-    """Put a copy of the folder at ``target``, which is empty or not there; ``trees`` is where this host keeps its own.
+    """Put a copy of the folder at ``target``, which is empty or missing; ``trees`` is the host's folder of contents.
 
-    Both are paths in the host's folder: what leads through ``/opt/ml`` is another mount, into which nothing is renamed.
+    Both are paths in the host's folder: a path through ``/opt/ml`` is on another mount, where a rename fails.
 
     :raises SourceDirError: the archive is missing or is not the one that was packed.
-    :raises OSError: disk full.
+    :raises OSError: the disk is full.
     """
     home = home_of(source, trees)
     if not os.path.isdir(os.path.join(home, _TREE)):
@@ -96,7 +96,7 @@ def _take_spare_copy(home: str, target: str) -> bool:
 
 @contextlib.contextmanager
 def _spare_copy_lock(home: str) -> Iterator[None]:
-    """Hold the lock under which the copy that waits is made; without one where the disk has no locks."""
+    """Hold the lock for the spare copy; if the file system has no locks, proceed without."""
     descriptor = os.open(os.path.join(home, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         with contextlib.suppress(OSError):
@@ -107,14 +107,14 @@ def _spare_copy_lock(home: str) -> Iterator[None]:
 
 
 def write_archive(source: SourceDirSpec, home: str, folder: str) -> None:
-    """Put the packed folder beside what was unpacked of it, as a FrameworkProcessor leaves it there.
+    """Put the packed folder beside its unpacked content, as a FrameworkProcessor leaves it there.
 
-    A copy, because the job may write to it. ``home`` is the folder of this content, where the next copy may wait.
+    A copy, because the job may write to it. ``home`` is the folder of this content, with the spare copy, if any.
 
-    :raises OSError: disk full.
+    :raises OSError: the disk is full.
     """
     path = os.path.join(folder, script.ARCHIVE)
-    # The user's own file of that name stays, and the archive may be gone where the host has its content already.
+    # The user's own file of that name stays. The archive may be deleted already if the host has its content.
     if os.path.lexists(path):
         return
     try:
@@ -127,12 +127,12 @@ def write_archive(source: SourceDirSpec, home: str, folder: str) -> None:
 
 
 def has_spare_copy(source: SourceDirSpec, trees: str) -> bool:
-    """Say whether a copy waits."""
+    """Return True if a spare copy exists."""
     return os.path.isdir(os.path.join(home_of(source, trees), _READY))
 
 
 def _trees_by_use(trees: str) -> List[str]:
-    """Give the folders of all contents, the last one used first."""
+    """Return the folders of all contents, the last one used first."""
     try:
         found = sorted(((entry.stat().st_mtime_ns, entry.path) for entry in os.scandir(trees)), reverse=True)
     except OSError:
@@ -141,7 +141,7 @@ def _trees_by_use(trees: str) -> List[str]:
 
 
 def is_spare_missing(trees: str) -> bool:
-    """Say whether the content that was used last has no copy that waits."""
+    """Return True if the content that was used last has no spare copy."""
     return any(
         not os.path.isdir(os.path.join(home, _READY)) or _needs_archive(home) for home in _trees_by_use(trees)[:1]
     )
@@ -306,7 +306,7 @@ def _entries(folder: str) -> List["os.DirEntry[str]"]:
 
 
 def _module(entry: "os.DirEntry[str]") -> Iterator[str]:
-    # A folder without __init__.py gives way to a package of its name anywhere else.
+    # A folder without __init__.py has lower precedence than a package of its name anywhere else.
     if entry.name.endswith(_SUFFIXES) or _is_package(entry):
         yield entry.name.split(".", 1)[0]
 
@@ -316,10 +316,10 @@ def _is_package(entry: "os.DirEntry[str]") -> bool:
 
 
 def unload_shadowing_modules(folders: List[str], keep: AbstractSet[str] = frozenset()) -> Set[str]:
-    """Let an import find what lies in ``folders``, even where the host has imported another module of that name.
+    """Make imports use modules in ``folders``, even if the host has imported others with the same names.
 
     Python's own modules stay, as they would where Python had loaded them before the script began. So do those of
-    ``keep``; gives the names of these that lie in ``folders`` and come from elsewhere.
+    ``keep``; return the names of these that lie in ``folders`` and come from elsewhere.
     """
     ours = {name for folder in folders for name in top_level_modules(folder)}
     ours -= imports.STDLIB | {"__main__"}

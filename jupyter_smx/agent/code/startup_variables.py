@@ -1,6 +1,6 @@
-"""Apply environment variables that Python reads only at its start, where a running process can still do what they say.
+"""Apply environment variables that Python reads only at its start, if a running process can still apply them.
 
-For others the job gets another process: :mod:`jupyter_smx.agent.code.environ.changes` says for which.
+Other variables need a new process: see :mod:`jupyter_smx.agent.code.environ.changes`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jupyter_smx.agent.errors import RefusalError
 
 
 def apply_variables(variables: Dict[str, str], inherited: Mapping[str, str], at: int, code: List[str]) -> List[str]:
-    """Do what those variables say that are other ones than the host's own; gives a sentence for each that is not done.
+    """Apply the variables that differ from the host's own; return a sentence for each that is not applied.
 
     Imports look in ``sys.path`` before ``at`` first, that is in the job's code, and programs in the folders ``code``.
 
@@ -53,7 +53,7 @@ def _apply_python_variables(new: Mapping[str, str]) -> None:
 
 
 def _choose_backend(name: str) -> None:
-    """Let matplotlib draw with a backend: it is compiled, and reads the variable when it is imported."""
+    """Set matplotlib's backend: the module is compiled, and reads the variable at its import only."""
     matplotlib = sys.modules.get("matplotlib")
     if matplotlib is None or not name:
         return

@@ -43,7 +43,7 @@ class Packed:
 def write(file: Any, variables: Dict[str, Packed]) -> None:
     """Write variables to an empty file that has ``write``.
 
-    :raises OSError: what the file says.
+    :raises OSError: an error of the file.
     """
     index: Dict[str, Union[bytes, Tuple[bytes, List[int]]]] = {
         name: (one.head, [len(buffer) for buffer in one.buffers]) if one.buffers else one.head
@@ -60,7 +60,7 @@ def write(file: Any, variables: Dict[str, Packed]) -> None:
 
 
 def read(file: IO[bytes]) -> Iterator[Tuple[str, bytes, List[memoryview]]]:
-    """Give name, pickle and buffers of each variable, for ``loads(pickle, buffers=buffers)``.
+    """Yield name, pickle and buffers of each variable, for ``loads(pickle, buffers=buffers)``.
 
     The buffers are private maps of the file's pages: they can be written to, and the file stays as it is.
 

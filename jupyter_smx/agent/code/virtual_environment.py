@@ -13,9 +13,9 @@ _OVERLAY = "_jupyter_smx_image.pth"
 
 
 def make(home: str, folders: List[str]) -> str:
-    """Make a virtual environment that shows these folders of packages behind its own, which it gives.
+    """Create a virtual environment with these folders of packages after its own, and return its own folder.
 
-    It needs neither the package that makes one, which some images lack, nor time for an installation of pip.
+    It needs neither the package venv, which some images lack, nor time for an installation of pip.
 
     :raises OSError: disk full.
     """

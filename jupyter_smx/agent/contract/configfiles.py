@@ -19,7 +19,7 @@ DRIVER_CHANNELS = ("code", "sm_drivers")
 
 
 def resource_config(host_info: HostInfo) -> Dict[str, Any]:
-    """Give the content of ``resourceconfig.json`` of a training job."""
+    """Return the content of ``resourceconfig.json`` of a training job."""
     return {
         "current_host": host_info.host,
         "current_instance_type": host_info.instance_type,
@@ -37,7 +37,7 @@ def _channel(mode: str, distribution: str, content_type: str) -> Dict[str, str]:
 
 
 def input_data_config(spec: CompleteSpec) -> Dict[str, Any]:
-    """Give the content of ``inputdataconfig.json``."""
+    """Return the content of ``inputdataconfig.json``."""
     found = {
         channel["name"]: _channel(
             channel.get("mode") or "File",
@@ -52,7 +52,7 @@ def input_data_config(spec: CompleteSpec) -> Dict[str, Any]:
 
 
 def hyperparameters(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
-    """Give the content of ``hyperparameters.json``: what was given, and what SageMaker's SDK 2 adds for a script."""
+    """Return the content of ``hyperparameters.json``: the job's own, and what SageMaker's SDK 2 adds for a script."""
     given = spec.get("hyperparameters") or {}
     if is_sdk3_driven(spec):
         return dict(given)
@@ -73,7 +73,7 @@ def _checkpoint_config(spec: CompleteSpec) -> Dict[str, str]:
 
 
 def texts(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
-    """Give the text of every config file by its path under ``/opt/ml``."""
+    """Return the text of every config file by its path under ``/opt/ml``."""
     return {
         "input/config/resourceconfig.json": json.dumps(resource_config(host_info)),
         "input/config/inputdataconfig.json": json.dumps(input_data_config(spec)),

@@ -51,7 +51,7 @@ class Distribution(NamedTuple):
 def _count(framework: Dict[str, Any], name: str) -> Optional[int]:
     """Read a number of processes, None where it is not given.
 
-    :raises HyperparameterError: that is none.
+    :raises HyperparameterError: it is no number.
     """
     given = framework.get(name)
     if given is None:
@@ -119,19 +119,19 @@ def _read_sdk3_distribution(spec: CompleteSpec, host_info: HostInfo) -> Optional
 
 
 def host_distribution(spec: CompleteSpec, host_info: HostInfo) -> Optional[Distribution]:
-    """Give the distribution that this host takes part in; hosts of other groups run the script plainly."""
+    """Return the distribution that this host takes part in; hosts of other groups run the script plainly."""
     found = read_distribution(spec, host_info)
     return found if found is not None and host_info.group in found.groups else None
 
 
 def launcher_distribution(spec: CompleteSpec, host_info: HostInfo) -> Optional[Distribution]:
-    """Give the distribution by which a launcher starts the script here; None where it runs once, as it is."""
+    """Return the distribution by which a launcher starts the script here; None where it runs once, as it is."""
     found = host_distribution(spec, host_info)
     return None if found is not None and found.runner in tfconfig.STRATEGIES else found
 
 
 def torchrun_arguments(found: Distribution, host_info: HostInfo) -> List[str]:
-    """Give what stands between ``torchrun`` and the script."""
+    """Return the arguments between ``torchrun`` and the script."""
     words = ["--nnodes", str(len(found.hosts)), "--nproc_per_node", str(found.processes)]
     if len(found.hosts) > 1:
         words += ["--master_addr", host_info.address_of(found.hosts[0]), "--master_port", str(host_info.port)]
@@ -140,7 +140,7 @@ def torchrun_arguments(found: Distribution, host_info: HostInfo) -> List[str]:
 
 
 def sdk3_arguments(found: Distribution, host_info: HostInfo, environment: Iterable[str]) -> List[str]:
-    """Give what stands before the script where SDK 3's drivers start it in several processes."""
+    """Return the arguments before the script if SDK 3's drivers start it in several processes."""
     if found.runner == "mpi":
         return ["mpirun", *mpirun_arguments(found, host_info, environment), sys.executable, "-m", "mpi4py"]
     words = torchrun_arguments(found, host_info)
@@ -163,7 +163,7 @@ def _mca(settings: Iterable[Tuple[str, str]]) -> List[str]:
 
 
 def mpirun_arguments(found: Distribution, host_info: HostInfo, environment: Iterable[str]) -> List[str]:
-    """Give what stands between ``mpirun`` and Python: sagemaker-training's words, but its trick with host names."""
+    """Return the arguments between ``mpirun`` and Python, as in sagemaker-training, except its workaround for names."""
     if found.driven:
         return _sdk3_mpirun_arguments(found, host_info, environment)
     hosts = ",".join(f"{host}:{found.processes}" for host in found.hosts)

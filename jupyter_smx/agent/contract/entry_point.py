@@ -55,7 +55,7 @@ class InstallError(Exception):
 
 
 def entry_kind(spec: CompleteSpec, folder: str) -> str:
-    """Say how the code begins; ``folder`` is where it lies. A cell is always a script."""
+    """Return the kind of the code; ``folder`` is where it lies. A cell is always a script."""
     name = str(spec["entry_point"])
     if not name:
         return SCRIPT
@@ -88,7 +88,7 @@ def _needs_its_project(folder: str, name: str) -> bool:
 
 
 def can_run_uninstalled(spec: CompleteSpec, folder: str) -> bool:
-    """Say whether SageMaker would run the script of a package that cannot be installed."""
+    """Return True if SageMaker would run the script of a package that cannot be installed."""
     return str(spec["entry_point"]).endswith(".py") and not os.path.isfile(os.path.join(folder, _SETUP))
 
 
@@ -96,16 +96,16 @@ def can_run_uninstalled(spec: CompleteSpec, folder: str) -> bool:
 
 
 def shell_command(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
-    """Give the words of the program: sagemaker-training has a shell start it, in the folder of the code."""
+    """Return the command of the program: sagemaker-training runs it with a shell, in the folder of the code."""
     name, *words = script.argv(spec, host_info)
     path = name if os.path.isabs(name) else os.path.join(os.curdir, name)
     return ["/bin/sh", "-c", " ".join(map(shlex.quote, [path, *words]))]
 
 
 def exec_program(words: List[str], path: str) -> NoReturn:
-    """Let the program take the place of this process, so that signals reach it and its exit code is the job's.
+    """Replace this process by the program, so that signals reach it and its exit code is the job's.
 
-    The shell gives way as well: a stop would end it at once, and with it the job, while the program still tidies up.
+    The shell is replaced, too: a stop would end it at once, and with it the job, before the program has cleaned up.
 
     :raises OSError: it cannot be started.
     """
@@ -121,9 +121,9 @@ def exec_program(words: List[str], path: str) -> NoReturn:
 
 
 def install(folder: str, target: str) -> None:
-    """Install the package of a folder for this job alone, and what it needs and is not there; then it is on the path.
+    """Install the package of a folder with missing dependencies for this job alone, and add it to the path.
 
-    :raises InstallError: that failed; the log says more.
+    :raises InstallError: the installation failed; the log has details.
     """
     print_note(f"{folder} is a package and is installed into {target}, for this job alone.")
     has_pip = importlib.util.find_spec("pip") is not None
@@ -140,7 +140,7 @@ def install(folder: str, target: str) -> None:
 
 
 def add_to_path(code: str, folders: List[str], programs: str) -> None:
-    """Let this process and what it starts find packages, behind those in the folder ``code``, and their programs."""
+    """Add packages and their programs to the paths of this process and its children, after the folder ``code``."""
     known = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     for path in (sys.path, known):
         at = _code_end_index(path, code)
@@ -156,14 +156,14 @@ def print_note(sentence: str) -> None:
 
 
 def _code_end_index(path: List[str], folder: str) -> int:
-    """Say where the folders of the code itself end: it comes first, as on SageMaker."""
+    """Return the index after the folders of the code itself, which come first, as on SageMaker."""
     return max((number + 1 for number, entry in enumerate(path) if entry.startswith(folder)), default=0)
 
 
 def _build_arguments(folder: str) -> List[str]:
     here = all(importlib.util.find_spec(name) is not None for name in ("setuptools", "wheel"))
     if here and not os.path.exists(os.path.join(folder, _PROJECT)):
-        return ["--no-build-isolation"]  # what setup.py needs is here: nothing has to be fetched
+        return ["--no-build-isolation"]  # the requirements of setup.py are installed, so nothing has to be downloaded
     return []
 
 
@@ -194,7 +194,7 @@ def _call(words: List[str], *, listen: bool = False) -> str:
 
 
 def module_name(spec: CompleteSpec, folder: str) -> str:
-    """Give what stands behind ``-m``: ``src/`` is no part of a module's name."""
+    """Return the argument of ``-m``: ``src/`` is no part of a module's name."""
     parts = script.script_module(spec["entry_point"]).split("/")
     if parts[0] == "src" and len(parts) > 1 and not os.path.exists(os.path.join(folder, "src", "__init__.py")):
         del parts[0]
@@ -202,9 +202,9 @@ def module_name(spec: CompleteSpec, folder: str) -> str:
 
 
 def load_module(name: str, main: ModuleType) -> CodeType:
-    """Find a module as ``python -m`` does and make ``main`` its; gives its code.
+    """Find a module as ``python -m`` does and set ``main``'s attributes for it; return its code.
 
-    :raises ImportError: there is none; importing the packages that it lies in runs code of the user's.
+    :raises ImportError: there is none; importing its parent packages runs the user's code.
     """
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:

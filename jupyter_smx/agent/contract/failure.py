@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 LIMIT = 1024
 """Characters, as SageMaker reads of ``/opt/ml/output/failure``."""
 _WITH_REMARK = LIMIT - len("AlgorithmError: ")
-"""Characters that are left where a remark stands at the end, and the verdict puts its word before all of it."""
+"""Maximum characters of the text before a remark; the controller puts a word before both."""
 _MESSAGE_LIMIT = 1024
 """Bytes that SageMaker reads of ``/opt/ml/output/message``."""
 _SIGKILL_EXIT_CODE = 128 + signal.SIGKILL
-"""What a shell leaves with whose program was killed, as the system does for lack of memory."""
+"""Exit code of a shell whose program was killed by SIGKILL, as the system does for lack of memory."""
 
 
 def read_failure_file(ml: str) -> str:
@@ -39,7 +39,7 @@ def read_failure_file(ml: str) -> str:
 
 
 def format_exception(exception: Dict[str, Any], remark: str) -> str:
-    """Give class and text of an exception; the remark of the host comes after it and is never cut."""
+    """Return class and text of an exception; the host's remark follows and is never cut."""
     text = ": ".join(part for part in (exception["type"], exception["message"]) if part)
     if not remark:
         return f"{exception['type']}: {exception['message']}"[:LIMIT]
@@ -48,7 +48,7 @@ def format_exception(exception: Dict[str, Any], remark: str) -> str:
 
 
 def format_signal(status: Optional[int], remark: str) -> str:
-    """Say what a death by a signal means, '' when nothing more is known than the signal."""
+    """Return the meaning of an end by a signal, '' if only the signal is known."""
     if status is None or not os.WIFSIGNALED(status) or not remark:
         return ""
     number = os.WTERMSIG(status)
@@ -70,7 +70,7 @@ def format_failure(ml: str, report: Dict[str, Any], status: Optional[int], fate:
 
 
 def _format_exit_text(report: Dict[str, Any], status: Optional[int]) -> str:
-    """Give the sentence with which the code left, behind its exit code where that is its own choice."""
+    """Return the message with which the code exited, after its exit code if the code chose that."""
     text = str(report.get("exit_text") or "")
     if not text or status is None or not os.WIFEXITED(status) or os.WEXITSTATUS(status) == 1:
         return text
@@ -89,10 +89,10 @@ class Facts(NamedTuple):
 
 
 def format_failure_file(facts: Facts) -> str:
-    """Give the text of the failure file: the job's own, else sagemaker-training's; '' where neither wrote one.
+    """Return the text of the failure file: the job's own, else sagemaker-training's; '' where neither wrote one.
 
     The drivers of SDK 3 write how their own call of the script ended; here it is the script's traceback, if there is
-    one. Where a processing job runs is neither, so only its script can write one.
+    one. A processing job has neither, so only its script can write the file.
     """
     status, report = facts.status, facts.report
     text = _job_message(facts.ml, report)
@@ -114,7 +114,7 @@ def format_failure_file(facts: Facts) -> str:
 
 
 def _sdk3_last_line(facts: Facts, code: int) -> str:
-    """Give the last line of what those drivers write of a script that ended without an exception."""
+    """Return the last line of what those drivers write of a script that ended without an exception."""
     import subprocess  # noqa: PLC0415 - only a failure waits for it
 
     name, *words = failure_command.command_prefix(facts.spec, facts.place)
@@ -123,7 +123,7 @@ def _sdk3_last_line(facts: Facts, code: int) -> str:
 
 
 def exit_message(ml: str) -> Optional[str]:
-    """Read what a processing job says of its end, None where that is no UTF-8; a letter that is cut is left out."""
+    """Read the exit message of a processing job, None if it is not UTF-8; a character cut at the end is left out."""
     try:
         with safe_open.open_to_read(os.path.join(ml, "output", "message")) as file:
             data = file.read(_MESSAGE_LIMIT + 1)
@@ -136,7 +136,7 @@ def exit_message(ml: str) -> Optional[str]:
 
 
 def failure_fields(facts: Facts) -> FailureFields:
-    """Give what a record says in words."""
+    """Return the texts of a failure for the record."""
     return {
         "failure": format_failure(facts.ml, facts.report, facts.status, facts.fate),
         "reason": format_failure_file(facts),
@@ -155,7 +155,7 @@ def write_marker_file(facts: Facts) -> None:
         return
     name, text = ("failure", format_failure_file(facts)) if facts.status else ("success", "")
     path = os.path.join(facts.ml, "output", name)
-    # The job may have left one, or a full disk, or no folder at all. And the text of an exception may have half a
-    # character, as of a file whose name is no UTF-8.
+    # The job may have left a file, a full disk, or no folder at all. The text of an exception may have surrogates, as
+    # of a file whose name is no UTF-8.
     with contextlib.suppress(OSError), open(path, "x", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)

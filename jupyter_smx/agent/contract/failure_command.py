@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def command_prefix(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
-    """Give the words that sagemaker-training starts such code with."""
+    """Return the command with which sagemaker-training starts such code."""
     how = entry_point.entry_kind(spec, script.code_folder(spec, host_info))
     if how == entry_point.COMMAND:
         return entry_point.shell_command(spec, host_info)
@@ -27,11 +27,11 @@ def command_prefix(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
 
 
 def _launcher(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
-    """Give what stands before the script where several processes run it."""
+    """Return the arguments before the script if several processes run it."""
     try:
         found = distribution.launcher_distribution(spec, host_info)
     except HyperparameterError:
-        return []  # it was killed before it could say so
+        return []  # it was killed before it could report that
     if found is None:
         return []
     variables = [*scriptmode.variables(spec, host_info), "PATH"]

@@ -11,7 +11,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 class HyperparameterError(Exception):
-    """One that is SageMaker's cannot be what it is; the text is a sentence for the user."""
+    """A hyperparameter of SageMaker has an invalid value; the text is a sentence for the user."""
 
 
 def dump_json(value: Any) -> str:
@@ -47,7 +47,7 @@ def _word(value: Any) -> str:
 
 
 def arguments(own: Dict[str, Any]) -> List[str]:
-    """Give the words that follow the script's name: sorted, always a name and a value."""
+    """Return the arguments after the script's name: sorted, always a name and a value."""
     words = []
     for name in sorted(own):
         dashes = "--"[: len(name)]  # one for a letter, and none for a name without any
@@ -63,14 +63,14 @@ def format_variable(value: Any) -> str:
 
 
 def format_sdk3_value(value: Any) -> str:
-    """Write a value as the drivers of SageMaker's SDK 3 do, for a variable or a word: text as it is, else JSON."""
+    """Format a value as the drivers of SageMaker's SDK 3, for a variable or an argument: text as it is, else JSON."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def sdk3_arguments(hyperparameters: Dict[str, str]) -> List[str]:
-    """Give the words that those drivers make of hyperparameters: in the order given, each with two dashes.
+    """Return the arguments that those drivers make of hyperparameters: in the order given, each with two dashes.
 
-    They read a text twice, on its way into ``SM_HPS`` and out of it: what is JSON inside of JSON is a value at last.
+    They parse a text twice, into ``SM_HPS`` and out of it, so JSON inside JSON becomes a value.
     """
     words = []
     for name, text in hyperparameters.items():

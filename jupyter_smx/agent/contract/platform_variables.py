@@ -37,28 +37,28 @@ def region_of(environment: Mapping[str, str]) -> str:
 
 
 def requested_region(own: Mapping[str, str], otherwise: str) -> str:
-    """Give the region of one job: its own variables say, else that of its host."""
+    """Return the region of one job: from its own variables, else that of its host."""
     return next((own[name] for name in _REGION_VARIABLES if own.get(name)), otherwise)
 
 
 def job_region(spec: CompleteSpec, host_info: HostInfo) -> str:
-    """Give the region of the job of a specification."""
+    """Return the region of the job of a specification."""
     return requested_region(spec.get("environment") or {}, host_info.region)
 
 
 def format_arn(kind: str, name: str, where: str) -> str:
-    """Give the name of a job as AWS would write it among all things of all accounts, in a region."""
+    """Return the ARN of a job, its name among all resources of AWS, in a region."""
     what = "processing-job" if kind == "process" else "training-job"
     return f"arn:aws:sagemaker:{where}:{ACCOUNT}:{what}/{name}"
 
 
 def job_arn(spec: CompleteSpec, host_info: HostInfo) -> str:
-    """Give that name of the job of a specification."""
+    """Return the ARN of the job of a specification."""
     return format_arn(spec["kind"], spec.get("name", ""), job_region(spec, host_info))
 
 
 def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
-    """Give the variables that are there in any image; the cache of a warm pool only where the job keeps one."""
+    """Return the variables that exist in any image; the cache of a warm pool only if the job keeps one."""
     found = {"AWS_REGION": job_region(spec, host_info)}
     if spec["kind"] == "train":
         found["TRAINING_JOB_NAME"] = spec.get("name", "")

@@ -97,7 +97,7 @@ def _job_config(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, Any]:
 
 
 def texts(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
-    """Give the text of every config file by its path under ``/opt/ml``."""
+    """Return the text of every config file by its path under ``/opt/ml``."""
     hosts = {"current_host": host_info.host, "hosts": sorted(host_info.hosts)}
     found = {
         "config/resourceconfig.json": json.dumps(hosts),

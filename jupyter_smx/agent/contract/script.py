@@ -18,17 +18,17 @@ ARCHIVE = "sourcedir.tar.gz"
 
 
 def is_sdk3_driven(spec: CompleteSpec) -> bool:
-    """Say whether the drivers of SageMaker's Python SDK 3 run the script; else the toolkit in its images does."""
+    """Return True if the drivers of SageMaker's Python SDK 3 run the script; else the toolkit in its images does."""
     return bool(spec["kind"] == "train" and spec["contract"] == "v3")
 
 
 def is_framework_processor(spec: CompleteSpec) -> bool:
-    """Say whether SageMaker's FrameworkProcessor would start the job: a folder of code is what it is for."""
+    """Return True if SageMaker's FrameworkProcessor would start the job, because it has a folder of code."""
     return bool(spec["kind"] == "process" and spec["source_dir"]) and not spec["distribution"]
 
 
 def code_folder(spec: CompleteSpec, host_info: HostInfo) -> str:
-    """Give the folder of the script and of what lies beside it; a cell alone is always where SageMaker puts it."""
+    """Return the folder of the script and of what lies beside it; a cell alone is always where SageMaker puts it."""
     if spec["kind"] == "process" and (spec["source_dir"] or spec["entry_point"]):
         return host_info.path("processing", "input", "code")
     if is_sdk3_driven(spec):
@@ -37,10 +37,10 @@ def code_folder(spec: CompleteSpec, host_info: HostInfo) -> str:
 
 
 def code_target_folder(spec: CompleteSpec, host_info: HostInfo, ml: str) -> str:
-    """Give the folder of the code by the name that it has to be filled by; ``ml`` is the host's own of ``/opt/ml``.
+    """Return the path by which the folder of the code is filled; ``ml`` is the host's own of ``/opt/ml``.
 
-    By that name it can be put there by a rename. Where an input is mounted over it, as one that lies at
-    ``/opt/ml/processing/input``, only the job's own name leads into that input.
+    By that path it can be filled by a rename. If an input is mounted over it, such as one at
+    ``/opt/ml/processing/input``, only the job's own path leads into that input.
     """
     folder = code_folder(spec, host_info)
     holding = [input_folder(host_info, spec["kind"], one) for one in spec["channels"]]
@@ -49,7 +49,7 @@ def code_target_folder(spec: CompleteSpec, host_info: HostInfo, ml: str) -> str:
 
 
 def working_folder(spec: CompleteSpec, host_info: HostInfo) -> str:
-    """Give the folder that the script starts in.
+    """Return the folder that the script starts in.
 
     SageMaker's FrameworkProcessor changes to its code, the ScriptProcessor stays in the working folder of the image.
     """
@@ -57,7 +57,7 @@ def working_folder(spec: CompleteSpec, host_info: HostInfo) -> str:
 
 
 def script_name(spec: CompleteSpec) -> str:
-    """Give the path of the script within its folder: the entry point, or the name that the cell has as a script."""
+    """Return the path of the script within its folder: the entry point, or the name of the cell's file."""
     return spec["entry_point"] or spec["script"] or ("process.py" if spec["kind"] == "process" else "train.py")
 
 
@@ -71,14 +71,14 @@ def free_script_name(folder: str, name: str) -> str:
 
 
 def search_path(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
-    """Give the folders in which imports look first: the script's own, as for any script, then that of all code."""
+    """Return the folders in which imports look first: the script's own, as for any script, then that of all code."""
     folder = code_folder(spec, host_info)
     beside = os.path.dirname(os.path.join(folder, script_name(spec)))
     return list(dict.fromkeys([beside, folder]))
 
 
 def argv(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
-    """Give ``sys.argv`` of the script; a processing job gets its arguments as they are."""
+    """Return ``sys.argv`` of the script; a processing job gets its arguments as they are."""
     name, given = script_name(spec), spec.get("hyperparameters") or {}
     if is_sdk3_driven(spec):
         return [name, *hyperparameters.sdk3_arguments(given)]
@@ -88,6 +88,6 @@ def argv(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
 
 
 def script_module(name: str) -> str:
-    """Give what sagemaker-training calls the module of a script: its name, without ``.py`` where it has that."""
+    """Return the module name that sagemaker-training uses for a script: its name without ``.py``."""
     stem, ending = os.path.splitext(name)
     return stem if ending == ".py" else name

@@ -1,4 +1,4 @@
-"""SageMaker's script-mode contract as pure functions: what one job finds on one host."""
+"""SageMaker's script-mode contract as pure functions: the environment of one job on one host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def config_files(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
-    """Give the text of every config file by its path under ``/opt/ml``."""
+    """Return the text of every config file by its path under ``/opt/ml``."""
     if spec["kind"] == "process":
         return processing.texts(spec, host_info)
     return {

@@ -51,7 +51,7 @@ _RENAMED_FACTS = ("channel_input_dirs", "hyperparameters", "job_name")
 
 
 def _distributed_config(spec: CompleteSpec) -> Dict[str, Any]:
-    """Give the content of ``distributed.json``: what the SDK's object for the launcher has."""
+    """Return the content of ``distributed.json``: what the SDK's object for the launcher has."""
     if not spec["distribution"]:
         return {}
     other = "mpi_additional_options" if spec["distribution"] == "mpi" else "smp"
@@ -59,7 +59,7 @@ def _distributed_config(spec: CompleteSpec) -> Dict[str, Any]:
 
 
 def _values(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, Any]:
-    """Give the value of each variable by its name, before it is written as text."""
+    """Return the value of each variable by its name, before it is written as text."""
     facts = _facts(spec, host_info)
     channels, own = facts["channel_input_dirs"], facts["hyperparameters"]
     found = {"SM_" + name.upper(): value for name, value in facts.items() if name not in _RENAMED_FACTS}
@@ -86,12 +86,12 @@ def variable_name(hyperparameter: str) -> str:
 
 
 def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
-    """Give every variable that the drivers set."""
+    """Return every variable that the drivers set."""
     return {name: format_sdk3_value(value) for name, value in _values(spec, host_info).items()}
 
 
 def texts(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
-    """Give the text of the files that come with the drivers, by its path under ``/opt/ml``."""
+    """Return the text of the files that come with the drivers, by its path under ``/opt/ml``."""
     source = {"source_dir": host_info.path("input", "data", "code"), "entry_script": script_name(spec)}
     lines = [f"export {name}='{value}'\n" for name, value in variables(spec, host_info).items()]
     return {

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 PARAMETER_SERVER, MIRRORED = STRATEGIES = ("parameter_server", "multi_worker_mirrored_strategy")
 _MASTER, _WORKER, _SERVER = "master", "worker", "ps"
 _WORKS, _SERVES, _MIRRORS = PORTS = (2222, 2223, 8890)
-"""Where a worker, a parameter server, and a worker of the mirrored strategy listen."""
+"""Ports of a worker, a parameter server, and a worker of the mirrored strategy."""
 
 
 def port(wanted: int, host: str, host_info: HostInfo) -> int:
-    """Give the port of a server of TensorFlow's on a host.
+    """Return the port of a server of TensorFlow's on a host.
 
     It listens on all addresses of its machine, so hosts that share one cannot all have SageMaker's ports: each gets
-    some of its own, counted on from the one on which they agreed.
+    some of its own, counted from the port that the hosts have in common.
     """
     if host_info.port == PORT:
         return wanted
@@ -49,10 +49,10 @@ def script_config(strategy: str, hosts: List[str], host_info: HostInfo) -> Dict[
 
 
 def server_port(host_info: HostInfo) -> int:
-    """Give the port of the parameter server of this host."""
+    """Return the port of the parameter server of this host."""
     return port(_SERVES, host_info.host, host_info)
 
 
 def leader_port(hosts: List[str], host_info: HostInfo) -> int:
-    """Give the port at which the leading host listens while its script trains."""
+    """Return the port at which the leading host listens while its script trains."""
     return port(_WORKS, hosts[0], host_info)

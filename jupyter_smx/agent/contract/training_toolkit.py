@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.paths import HostInfo
 
 INTERMEDIATE_FOLDER = os.path.join("output", "intermediate")
-# What the toolkit takes for itself; SM_FRAMEWORK_PARAMS tells every other parameter that begins with sagemaker_.
+# Parameters for the toolkit itself; SM_FRAMEWORK_PARAMS has every other one that begins with sagemaker_.
 _TOOLKIT_HYPERPARAMETERS = (
     "sagemaker_program",
     "sagemaker_submit_directory",
@@ -25,7 +25,7 @@ _TOOLKIT_HYPERPARAMETERS = (
     "sagemaker_job_name",
     "sagemaker_s3_output",
 )
-# Any of them says that the script runs in several processes, on the hosts of the groups that are named beside it.
+# Any of them runs the script in several processes, on the hosts of the groups that are named with it.
 _STRATEGIES = (
     "sagemaker_mpi_enabled",
     "sagemaker_parameter_server_enabled",
@@ -42,9 +42,9 @@ def _groups(host_info: HostInfo) -> Dict[str, Any]:
 
 
 def distribution_groups(framework: Dict[str, Any], host_info: HostInfo) -> List[str]:
-    """Give the groups that a strategy runs on: those that were chosen, else the one of this host.
+    """Return the groups that a strategy runs on: those that were chosen, else the one of this host.
 
-    :raises HyperparameterError: what was chosen is no list of names.
+    :raises HyperparameterError: the choice is no list of names.
     """
     default = [host_info.group] if any(framework.get(name) for name in _STRATEGIES) else []
     groups = framework.get("sagemaker_distribution_instance_groups", default)
@@ -62,7 +62,7 @@ def leading_hosts(groups: List[str], host_info: HostInfo) -> List[str]:
 
 
 def master(groups: List[str], host_info: HostInfo) -> str:
-    """Give the host that leads: the first that a strategy runs on, else the first of all."""
+    """Return the host that leads: the first of a strategy's hosts, else the first of all."""
     return (leading_hosts(groups, host_info) or sorted(host_info.hosts))[0]
 
 
@@ -146,7 +146,7 @@ _DIRECT = (
 
 
 def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
-    """Give every variable that the toolkit sets, in its order: where two have one name the later wins."""
+    """Return every variable that the toolkit sets, in its order: of equal names the later one counts."""
     own, framework = split(configfiles.hyperparameters(spec, host_info))
     facts = _facts(spec, host_info, own, framework)
     found = {"SM_" + name.upper(): format_variable(facts[name]) for name in _DIRECT}
@@ -168,9 +168,9 @@ def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
 
 
 def intermediate_destination(spec: CompleteSpec) -> str:
-    """Give the job's own folder or URL for the files of ``/opt/ml/output/intermediate``, "" where they go nowhere.
+    """Return the job's own folder or URL for the files of ``/opt/ml/output/intermediate``, "" if they are not uploaded.
 
-    The toolkit leaves a folder that exists already to the platform, so here the agent uploads the files.
+    The toolkit leaves an existing folder to the platform, so here the agent uploads the files.
     """
     if spec["kind"] != "train" or is_sdk3_driven(spec):
         return ""

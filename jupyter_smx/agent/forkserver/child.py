@@ -29,7 +29,7 @@ _WARM_UP_SPEC = {"source": "pass\n", "filename": "<rehearsal>", "hyperparameters
 
 
 class ChildSetup(NamedTuple):
-    """What a child knows before its job: its log, the host, and its threads.
+    """What a child gets before its job: its log, the host, and its number of threads.
 
     The log comes as two descriptors, for stdout and stderr. The job's folder may be renamed at any time, since a job
     does not wait for its child.
@@ -55,7 +55,7 @@ def _detach() -> None:
 
 
 def _hide_agent_modules(setup: ChildSetup) -> None:
-    """Let the job see neither our package nor its archive."""
+    """Hide our package and its archive from the job's imports."""
     imports.hide_agent_modules()
     if sys.path:
         sys.path[0] = setup.place.path("code")
@@ -82,7 +82,7 @@ def _warm_up(setup: ChildSetup) -> None:
 
 
 def _run_warm_up_job(setup: ChildSetup) -> None:
-    """Be a job that does nothing and leaves nothing: the job before may be running in the same folders."""
+    """Run a job that does nothing and leaves nothing, because another job may be running in the same folders."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         spec = scriptmode.complete(dict(_WARM_UP_SPEC, kind="train"))
@@ -118,7 +118,7 @@ def prepare(setup: ChildSetup) -> None:
 
 
 def run_child(sock: socket.socket, setup: ChildSetup) -> None:
-    """Be a parked child and then a job; never returns."""
+    """Prepare, wait for a job in the parked state, and run it; never returns."""
 
     def begin() -> int:
         prepare(setup)

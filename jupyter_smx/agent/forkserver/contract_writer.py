@@ -12,7 +12,7 @@ _FILE_MODE = 0o666
 
 
 class ContractWriter(NamedTuple):
-    """How folders are entered and made, where the file of a path is, and with which flags it is opened."""
+    """Functions that enter and create folders and map paths to files, and the flags with which files are opened."""
 
     enter: Callable[[str], None]
     make: Callable[[str], None]
@@ -41,6 +41,6 @@ class ContractWriter(NamedTuple):
 
 
 DISK_WRITER = ContractWriter(os.chdir, functools.partial(os.makedirs, exist_ok=True), str, _OPEN_FLAGS | os.O_CREAT)
-# A folder that is made and removed again costs as much as the rest of a start. Where the device is missing, root must
-# not make a file in its place.
+# Creating and removing a folder would double the time of a start. If the device is missing, root must not create a
+# file in its place.
 NULL_WRITER = ContractWriter(lambda _folder: None, lambda _folder: None, lambda _path: os.devnull, _OPEN_FLAGS)

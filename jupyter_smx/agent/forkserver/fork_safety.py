@@ -28,10 +28,10 @@ _USER_FILES_REASON = "it is one of your own files, which may change before the n
 
 
 class ImportResult(NamedTuple):
-    """What an import did: modules that are there now, reasons of those that are not, and the one that spoilt it.
+    """The result of an import: loaded modules, reasons for failed ones, and the module after which forks are unsafe.
 
-    ``costs`` say for each module that is there the ``seconds`` and ``bytes`` of private memory that it took after
-    those before it, and which of those it ``needs``.
+    ``costs`` has for each loaded module the ``seconds`` and ``bytes`` of private memory that it took in addition to
+    earlier modules, and which of those it ``needs``.
     """
 
     loaded: List[str]
@@ -77,7 +77,7 @@ class _Before(NamedTuple):
 
 
 def unfit_reason(before: _Before) -> str:
-    """Say why this process must not be forked any more, '' when nothing speaks against it."""
+    """Return why this process must not be forked any more, '' if it may be."""
     return (
         _thread_reason()
         or ("its import started a process" if process.children(os.getpid()) else "")
@@ -116,7 +116,7 @@ def _seed_reason() -> str:
 
 
 def private_memory(pid: str = "self") -> int:
-    """Give the bytes that a process has for itself alone and that cannot be dropped; 0 where that is not told."""
+    """Return the bytes of private memory of a process that cannot be dropped; 0 if the system does not report them."""
     size = 0
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
@@ -151,7 +151,7 @@ class _Trial:
         self._memory_costs: Dict[str, int] = {}
 
     def import_module(self, name: str) -> str:
-        """Import one; gives the name of the module that spoilt this process, '' when it goes on."""
+        """Import a module; return its name if this process can no longer be forked, else ''."""
         began, before = time.perf_counter(), private_memory()
         problem = _import(name)
         seconds = time.perf_counter() - began
@@ -222,7 +222,7 @@ _EXERCISES: Tuple[Tuple[str, Callable[[], None]], ...] = (("numpy", _numpy), ("t
 
 
 def _ask_child(question: Callable[[], str], timeout: float) -> Optional[str]:
-    """Ask a question in a forked child; None when no answer came back in time."""
+    """Return the answer of a function that runs in a forked child; None after ``timeout`` seconds."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:

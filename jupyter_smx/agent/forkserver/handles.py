@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.system.processes.event_loop import Loop
 
 EXIT_CHECK_INTERVAL = 1.0
-"""Seconds after which it is seen that a job ended although its zygote does not say so."""
+"""Seconds between checks for a job that has ended without a report by its zygote."""
 
 
 class OutputFiles:
@@ -33,7 +33,7 @@ class OutputFiles:
     def keep(self, out: int, err: int) -> None:
         """Keep duplicates of two descriptors.
 
-        :raises OSError: the system gives no more of them.
+        :raises OSError: the system's limit of descriptors is reached.
         """
         for fd in (out, err):
             self._fds.append(os.dup(fd))
@@ -133,7 +133,7 @@ class ChildHandle:
             yield tag, message
 
     def wake_zygote(self) -> None:
-        """Wake a zygote that is silent about the birth or the end of its job: the job may have frozen it."""
+        """Wake a zygote that reports neither start nor exit of its job: the job may have stopped it."""
         if not self.zygote.has_exited and not (self.pid and process.is_alive(self.pid)):
             # Without the zygote, an exited job becomes a child of this process, which then gets its exit status.
             process.kill([self.zygote.pid], signal.SIGKILL if self.is_exit_overdue else signal.SIGCONT)
@@ -173,7 +173,7 @@ class ChildHandle:
             process.kill([self.pid])
 
     def is_peer_closed(self) -> bool:
-        """Say whether it closed its socket, as a process does that was killed; its end may be news of later."""
+        """Return True if the process closed its socket, as a killed one does; the report of its exit may come later."""
         try:
             return not self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -195,7 +195,7 @@ class ZygoteHandle:
         self.ready = False
         self.loaded: List[str] = []
         self.reads: List[environ_reads.Reads] = []
-        """What its preloads read of the environment while they were imported."""
+        """Variables that its preloads read while they were imported."""
         self.compiled: List[str] = []
         """Its preloads that have compiled parts."""
         self.has_exited = False
@@ -211,7 +211,7 @@ class ZygoteHandle:
         return cls(found.pid, control, modules)
 
     def set_ready(self, report: Mapping[str, Any]) -> None:
-        """Take what it says of its imports; see :func:`preload.report`. A bare one has none."""
+        """Store the report about its imports; see :func:`preload.report`. A bare zygote has none."""
         self.ready = True
         self.set_imported(report)
 

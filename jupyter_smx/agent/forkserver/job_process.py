@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 _VARIABLE_RULE = "a name holds no =, neither it nor its value a NUL, and all letters are ones that can be written."
 
 _NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
-"""What Python says of a text that is no Python, or one too deep for it: the user's own failure, on every host."""
+"""Errors of Python for text that is no Python, or is nested too deep: the user's own failure, on every host."""
 
 NAME = "smx-job"
-"""How the system's lists of processes call it."""
+"""Name of the process in the system's lists."""
 
 
 def _set(variables: Dict[str, str]) -> None:
@@ -55,7 +55,7 @@ def _set(variables: Dict[str, str]) -> None:
 
 
 def redirect_output(out: int, err: int) -> None:
-    """Let what is printed go to the log, line by line; both are open files of it, each with its own offset."""
+    """Redirect stdout and stderr to the log, line by line; both are open files of it, each with its own offset."""
     for stream, log in ((1, out), (2, err)):
         os.dup2(log, stream)
         os.close(log)
@@ -67,7 +67,7 @@ def redirect_output(out: int, err: int) -> None:
 
 
 class JobRun:
-    """What the process of a job does."""
+    """Runs a job in its process."""
 
     def __init__(
         self,
@@ -169,9 +169,9 @@ class JobRun:
         imports.wrap_asked(self.late_changes.around)
 
     def _make_environment(self) -> str:
-        """Make an environment for what the job's code installs, if it does; gives its Python where the code needs it.
+        """Create an environment if the job's code installs packages; return its Python if the code must run with it.
 
-        A program finds that Python by its variables.
+        Code that is a program finds that Python by environment variables.
         """
         command = self.installs or self._install_in_sent_code()
         if not command:
@@ -183,7 +183,7 @@ class JobRun:
         return "" if entry.entry_kind(self.spec, self.code) == entry.COMMAND else python
 
     def _install_in_sent_code(self) -> str:
-        """Give the command by which what came with the script installs packages, and say that preloads are lost."""
+        """Return the command by which code sent with the script installs packages; record that preloads are lost."""
         command = sent_functions.install_in(self.spec)
         if self.home and not command:
             command = sent_files.install_in(self.home, self.code, self.spec)
@@ -209,7 +209,7 @@ class JobRun:
             }
 
     def _can_prepare(self, make_ready: Callable[[], None]) -> bool:
-        """Bring everything that the code finds, also the variables of the notebook; False where the report says why."""
+        """Prepare what the code needs, with the notebook's variables; if that fails, report it and return False."""
         try:
             make_ready()
             for packed in (self.spec.get("shared"), self.spec["send"]):
@@ -229,7 +229,7 @@ class JobRun:
         return False
 
     def run(self, make_ready: Callable[[], None]) -> int:
-        """Run the job and write its report; gives the exit code."""
+        """Run the job and write its report; return the exit code."""
         clocks.restart()
         if self._can_prepare(make_ready) and self._start_parameter_server():
             self._begin()
@@ -242,7 +242,7 @@ class JobRun:
             execute.clear_modules([self.main, *imports.modules_below(self.code)])
             if full is None:  # else it would take the room that is reserved for the record
                 execute.flush()
-        except BaseException:  # noqa: BLE001 - border: the user's code may have taken away whatever this needs
+        except BaseException:  # noqa: BLE001 - the user's code may have removed something that this needs
             with contextlib.suppress(BaseException):
                 traceback.print_exc()
         return self.result.exit_code
@@ -301,8 +301,8 @@ class JobRun:
         self._run(code, lambda: None)
 
     def _execute(self) -> None:
-        # A cell is in a file as well, since libraries open the file of a function, as numba does for its cache. In
-        # tracebacks it has the name that the notebook gave it.
+        # The cell is also in a file, since libraries open a function's file, as numba does for its cache. Tracebacks
+        # show the name from the notebook.
         filename = str(self.main.__file__)
         self.result.cell = "" if self.spec["entry_point"] else self.spec["filename"]
         try:
@@ -342,7 +342,7 @@ class JobRun:
         return False
 
     def _interpreter_arguments(self) -> List[str]:
-        """Give what an interpreter of its own runs: the script, or the module of its package."""
+        """Return the arguments for a new interpreter: the script, or the module of its package."""
         spec = self.main.__spec__
         return sys.argv if spec is None else ["-m", spec.name, *sys.argv[1:]]
 
@@ -360,7 +360,7 @@ class JobRun:
                 )
         except RefusalError as refusal:
             self.result.refuse(str(refusal))
-        except Exception as error:  # noqa: BLE001 - border: the launcher's own code, and what it has learnt of a signal
+        except Exception as error:  # noqa: BLE001 - border: the launcher's own code, and its errors for signals
             self.result.fail(error, code.co_filename)
 
     def _report(self) -> None:
@@ -382,7 +382,7 @@ class JobRun:
 
 
 def run_and_exit(sock: socket.socket, live: Callable[[], int]) -> NoReturn:
-    """Leave this process with the exit code that a job's life gives."""
+    """Exit this process with the exit code of the job."""
     code, born = child_protocol.EXIT_NOT_READY, os.getpid()
     try:
         code = live()

@@ -1,7 +1,7 @@
-"""Notice that a file which a zygote has imported was changed on the disk, in place or by another one.
+"""Detect changes on the disk to files that a zygote has imported, in place or by replacement.
 
-By inotify, so that a warm start asks the kernel once and no file. Where there is none, as on macOS, and for changes
-that another machine makes on a network disk, only new installations are noticed: see
+Uses inotify, so that a warm start makes one system call and reads no file. Without inotify, as on macOS, and for
+changes by another machine on a network disk, only new installations are noticed: see
 :class:`jupyter_smx.agent.code.packages.InstallSnapshot`.
 """
 

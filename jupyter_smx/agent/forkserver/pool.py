@@ -65,7 +65,7 @@ class ForkServerPool:
             self.request(modules)
 
     def request(self, modules: List[str]) -> None:
-        """Try a zygote with these modules and those that are loaded; it takes over when it is ready."""
+        """Try a zygote with these modules and those that are loaded; it replaces the current one when it is ready."""
         new = self.preload.missing_modules(modules)
         if self.preload.pending:
             # A candidate that is at it would only have to begin again.
@@ -146,7 +146,7 @@ class ForkServerPool:
         if zygote.retiring or not zygote.modules:
             return  # a candidate was faster than the bare one, or this is the bare one
         if self._settings["start_method"] == "spawn":
-            # Only a child can tell: it imports for itself. See _on_imported.
+            # A spawned child imports for itself, so only its report shows the result. See _on_imported.
             self._promote(zygote)
             return
         self.preload.record_result(header)
@@ -194,7 +194,7 @@ class ForkServerPool:
             self._on_child_exit(lost, None, "its zygote could no longer fork safely")
 
     def _on_zygote_exit(self, zygote: ZygoteHandle) -> None:
-        """Replace a zygote that is gone; its running job goes on as a child of ours."""
+        """Replace a zygote that has exited; its running job continues as a child of this process."""
         if zygote.has_exited:
             return
         zygote.has_exited = True
@@ -226,7 +226,7 @@ class ForkServerPool:
         self._start_bare_zygote(zygote.modules)
 
     def _start_bare_zygote(self, modules: List[str]) -> None:
-        """Start a bare zygote, now or as soon as one can be started: what ran under the old one is looked after."""
+        """Start a bare zygote, now or as soon as possible; children of the old one are supervised already."""
         if self._closing or self._current is not None:
             return  # a candidate took over meanwhile
         try:
@@ -261,14 +261,14 @@ class ForkServerPool:
     # Children
 
     def park(self) -> None:
-        """See to it that as many children are parked, or on their way, as jobs are likely to want soon."""
+        """Park as many children as jobs are likely to need soon."""
         while len(self._parked) < self._demand.desired_count() and self._park_one():
             pass
 
     def park_if_none(self) -> None:
-        """Park a child while a job is still ending, where none is parked; a second one waits until that job is over.
+        """Park a child while a job is still ending, if none is parked; a second one waits until that job is over.
 
-        A zygote tells no end while it forks, which takes milliseconds where much was imported.
+        A zygote cannot report an exit while it forks, which takes milliseconds if much is imported.
         """
         if not self._parked:
             self.park()
@@ -284,7 +284,7 @@ class ForkServerPool:
         return True
 
     def _start_child(self, zygote: ZygoteHandle) -> Optional[ChildHandle]:
-        """Ask a zygote for a child; None where the system gives no more descriptors or room."""
+        """Request a child from a zygote; return None if descriptors or disk space run out."""
         serial = next(self._serials)
         slot = os.path.join(self._slots, str(serial))
         ours, theirs = socket.socketpair()
@@ -292,7 +292,7 @@ class ForkServerPool:
         try:
             os.mkdir(slot, 0o700)
             path = os.path.join(slot, host_layout.JOB_LOG)
-            # Opened twice: each open file has its own offset, so that it is known what came from standard error.
+            # Opened twice: each open file has its own offset, which shows what came from standard error.
             with open(path, "ab") as out, open(path, "ab") as err:
                 fds = array.array("i", [theirs.fileno(), out.fileno(), err.fileno()])
                 child.output.keep(out.fileno(), err.fileno())
@@ -312,7 +312,7 @@ class ForkServerPool:
         return child
 
     def take(self, changes: JobChanges = NO_CHANGES) -> Tuple[Optional[ChildHandle], Choice]:
-        """Give a child to a job, and say how it begins; the next one is parked when that job says that it is ending.
+        """Return the child for a job and the choice how it begins; the next child is parked when that job is ending.
 
         It is the parked one, unless the job changes variables that preloads read; see :func:`variants.choose`.
         """
@@ -356,31 +356,31 @@ class ForkServerPool:
         self.variants.make_missing(self._current)
 
     def expect_changes(self, names: List[str]) -> None:
-        """Learn of variables that jobs of this host find changed although nothing in their specs says so."""
+        """Record variables that jobs of this host change although their specs do not show it."""
         new = {name: VariableChange(name, None, BY_JOB, known=False) for name in names}
         self._always_changed.update(new)
         if new:
             self.variants.miss(list(self._always_changed.values()))
 
     def before(self) -> Dict[str, str]:
-        """Give the environment that preloads find while they are imported."""
+        """Return the environment in which preloads are imported."""
         return self._before
 
     def _watch_exit(self, one: ChildHandle) -> None:
-        """See the end of a job when it comes: its zygote may be forking the next child, which takes milliseconds."""
+        """Observe a job's exit without its zygote, which may be busy with a fork for milliseconds."""
         one.watch_exit(self._loop, lambda: self._on_exit_seen(one))
 
     def _on_exit_seen(self, one: ChildHandle) -> None:
-        """Believe what a job that is gone said of its end; what it did not say its zygote knows."""
+        """Use the exit code that the job itself reported; without one, wait for its zygote's report."""
         one.unwatch_exit(self._loop)
         self._drain_messages(one)
         if one.reported_code is not None:
             self._settle(one, one.reported_code << 8, "")
 
     def _renew(self) -> Optional[MissingPreloads]:
-        """Leave a zygote whose preloads are not what is on the disk any more: the job would run with old packages.
+        """Replace a zygote whose preloads changed on the disk, because the job would run with old packages.
 
-        Gives what the job does without then.
+        Return the preloads that the job lacks then; None if nothing changed.
         """
         old = self._current
         names = old.changed_packages() if old is not None and old.ready else []
@@ -396,7 +396,7 @@ class ForkServerPool:
             self._loop.later(EXIT_CHECK_INTERVAL, lambda: self._check_running(one))
 
     def _trim(self) -> None:
-        """Let children go that were parked for a series of jobs which is over."""
+        """Drop the children that were parked for a series of jobs, when the series is over."""
         self._trimming = None
         for extra in self._parked[max(1, self._demand.desired_count()) :]:
             self._drop(extra)
@@ -404,7 +404,7 @@ class ForkServerPool:
             self._trimming = self._loop.later(QUIET, self._trim)
 
     def discard(self) -> None:
-        """Let the parked children go: they leave when their sockets close."""
+        """Drop the parked children: they exit when their sockets close."""
         for parked in list(self._parked):
             self._drop(parked)
 
@@ -443,7 +443,7 @@ class ForkServerPool:
                 one.on_message(tag, message)
 
     def _drain_messages(self, one: ChildHandle) -> None:
-        """Take what a child said before its end: its end and its words come on two ways, and the end may be first."""
+        """Read what a child sent before its exit: messages and exit come by different channels, in any order."""
         while one.sock.fileno() >= 0:
             one.sock.setblocking(False)
             self._listen(one)
@@ -456,8 +456,8 @@ class ForkServerPool:
             self._on_preload_done()
 
     def _on_child_exit(self, one: ChildHandle, status: Optional[int], reason: str) -> None:
-        # Not when it was seen to be gone: were its zygote to leave then, it would be collected as a stranger, and what
-        # it computed counted to the next job.
+        # Not at the first sign of the exit: if the zygote exits then, the agent reaps the child as an orphan, and
+        # counts its CPU time for the next job.
         one.zygote.children.pop(one.serial, None)
         self._orphans = [orphan for orphan in self._orphans if orphan is not one]
         self._loop.unwatch_exit(one.pid)

@@ -38,7 +38,7 @@ class Demand:
         self._last = now
 
     def desired_count(self) -> int:
-        """Say how many children should be parked now."""
+        """Return the number of children that should be parked now."""
         if self._memory() < _MIN_FREE_SHARE:
             return 0
         lasting = self._last is not None and self._clock() - self._last < QUIET

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Preload:
-    """What the zygote has imported, what it could not import and why, and what is being tried."""
+    """Modules that the zygote imported, failed ones with reasons, and those that are being tried."""
 
     def __init__(self) -> None:
         self.loaded: List[str] = []
@@ -24,7 +24,7 @@ class Preload:
         self._queued: List[str] = []
 
     def view(self) -> Dict[str, Any]:
-        """Give it as it travels."""
+        """Return the value as it is sent to the controller."""
         return {"loaded": self.loaded, "failed": self.failed, "pending": self.pending, "costs": self.costs}
 
     def record_result(self, report: Mapping[str, Any]) -> None:
@@ -36,12 +36,12 @@ class Preload:
         self._present = set(report["present"])
 
     def fail_pending(self, why: str) -> None:
-        """Say of all that is being tried that it failed, where nothing is said of it already."""
+        """Mark all pending modules as failed, unless they have a reason already."""
         self.failed = {**dict.fromkeys(self.pending, why), **self.failed}
         self.pending = []
 
     def missing_modules(self, modules: List[str]) -> List[str]:
-        """Choose what a new zygote would be worth: what came with something else is there already."""
+        """Return the modules that need a new zygote, without those that came with other imports."""
         there = {*self.loaded, *self.pending, *self._present}
         return [name for name in dict.fromkeys(modules) if name not in there]
 
@@ -50,13 +50,13 @@ class Preload:
         self._queued += modules
 
     def take_queued(self) -> List[str]:
-        """Give what was asked for meanwhile, once."""
+        """Return the queued modules, and clear the queue."""
         queued, self._queued = self._queued, []
         return queued
 
 
 def report(imported: fork_safety.ImportResult) -> Dict[str, Any]:
-    """Tell what a process has imported for jobs to come; ``present`` is every module in it that is not Python's own.
+    """Return what a process has preloaded; ``present`` is every module in it that is not Python's own.
 
     ``files`` are those of these modules, as :func:`imports.loaded_files` gives them.
     """

@@ -1,7 +1,6 @@
 """Continue a job in a new interpreter, if the host's preloaded modules are not those that the job needs.
 
-It stays the same process, with its socket, its log, its variables and its working folder; what a host had imported for
-it is lost, and only that.
+The process keeps its socket, its log, its variables and its working folder; only the preloaded modules are lost.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _PATH = "PYTHONPATH"
 
 
 def exec_interpreter(sock: socket.socket, state: Dict[str, Any], python: str = "") -> NoReturn:
-    """Begin again, with a state of JSON's types that :func:`restore_state` gives back.
+    """Replace the interpreter; pass on a state of JSON types, which :func:`restore_state` reads.
 
     ``python`` is the interpreter; "" for the one of this process.
 
@@ -44,7 +43,7 @@ def exec_interpreter(sock: socket.socket, state: Dict[str, Any], python: str = "
 
 
 def restore_state(sock: socket.socket, number: int) -> Dict[str, Any]:
-    """Be what :func:`exec_interpreter` began, by its socket and the number of the state's file; gives the state."""
+    """Restore the state after :func:`exec_interpreter`; ``number`` is the descriptor of the file with the state."""
     os.set_inheritable(sock.fileno(), False)
     with open(number, encoding="utf-8") as file:
         state: Dict[str, Any] = json.load(file)

@@ -1,6 +1,6 @@
 """Spawn the process of a zygote; separate, because in a container it runs before all other imports of the agent.
 
-The process waits to be told its modules. Nothing is imported here, or by what this imports, that the start does not
+The process waits for a message with its modules. This module and its imports load nothing that the start does not
 need: `socket` and `typing` alone take as long as an interpreter without them needs to start.
 """
 
@@ -24,7 +24,7 @@ class SpawnedZygote:
 
 
 def spawn(entry: str, environment: Dict[str, str]) -> SpawnedZygote:
-    """Start one: this program, which ``entry`` is, in an interpreter of its own.
+    """Start a zygote process: this program, whose path is ``entry``, in a new interpreter.
 
     :raises OSError: no process can be started now.
     """

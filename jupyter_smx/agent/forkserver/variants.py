@@ -1,8 +1,8 @@
 """Zygotes without the packages that some jobs must not find preloaded, and the choice of a zygote for a job.
 
-A job that changes a variable which a preloaded package read at its import gets a process without that package: of a
-variant, that is a zygote with all other preloads, or where there is none yet, an interpreter of its own. The variant
-for what that job changes is made when the job is over, and the one for ranks of torchrun as soon as there is torch.
+A job that changes a variable which a preloaded package read at its import needs a process without that package. It
+comes from a variant, a zygote with all other preloads, or else is a new interpreter. The variant for a job's changes
+is created when that job is over, and the one for ranks of torchrun as soon as torch is loaded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LAUNCHER = "torch"
 
 
 class Choice(NamedTuple):
-    """How a job begins: in a child of ``zygote``, or of the one in service, with a ``restart`` of Python or without."""
+    """How a job begins: in a child of ``zygote`` (None: the current one), with or without a ``restart`` of Python."""
 
     missing_preloads: MissingPreloads
     restart: bool = False
@@ -62,7 +62,7 @@ def modules_without(zygote: ZygoteHandle, readers: Mapping[str, Sequence[str]]) 
 
 
 class Variants:
-    """The variants of one host; ``launch`` starts a zygote with modules, or gives None where none can be started."""
+    """The variants of one host; ``launch`` starts a zygote with modules, or returns None if it cannot."""
 
     def __init__(self, launch: Callable[[List[str]], Optional[ZygoteHandle]]) -> None:
         self._launch = launch
@@ -72,14 +72,14 @@ class Variants:
         self._on_settled: Optional[Callable[[], None]] = None
 
     def ready(self) -> List[ZygoteHandle]:
-        """Give those that can be used; one whose packages were replaced is dropped."""
+        """Return the variants that can be used; drop those whose packages were replaced."""
         for one in list(self._made):
             if one.ready and one.changed_packages():
                 self._drop(one)
         return [one for one in self._made if one.ready]
 
     def has(self, zygote: ZygoteHandle) -> bool:
-        """Say whether a zygote is a variant that is used, or will be."""
+        """Return True if a zygote is a variant, ready or not."""
         return zygote in self._made
 
     def miss(self, changes: Sequence[VariableChange]) -> None:
@@ -114,7 +114,7 @@ class Variants:
         return started is not None
 
     def take_ready(self, zygote: ZygoteHandle) -> None:
-        """Learn that a variant is ready; where it read still what it should not read, one with less is made."""
+        """Accept a ready variant; if it still read variables that it should not, create one with fewer modules."""
         changes = self._made[zygote]
         if environ_changes.readers(zygote.reads, changes):
             self._drop(zygote)
@@ -123,7 +123,7 @@ class Variants:
         self._settle()
 
     def lose(self, zygote: ZygoteHandle) -> None:
-        """Learn that a variant is no more, or cannot be used."""
+        """Remove a variant that has exited, or cannot be used."""
         if self._made.pop(zygote, None) is not None:
             self._settle()
 
@@ -133,7 +133,7 @@ class Variants:
             callback()
 
     def discard(self) -> None:
-        """Let all of them go; each leaves when the job that it has, if any, is over."""
+        """Drop all variants; each exits when its current job, if any, is over."""
         self._on_settled = None
         for one in list(self._made):
             self._drop(one)

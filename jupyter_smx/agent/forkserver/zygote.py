@@ -187,7 +187,7 @@ class Zygote:
                     os.waitpid(pid, 0)
 
     def drain_control(self) -> None:
-        """Learn of adopted children in what the agent sent before it went."""
+        """Read the adopted children from what the agent sent before its exit."""
         self.control.setblocking(False)
         with contextlib.suppress(OSError, wire.WireError):
             data = self.control.recv(65_536)
@@ -211,7 +211,7 @@ class Zygote:
 
 
 def _peek(pid: int) -> Optional[int]:
-    """Give the wait status of a child that ended, and leave it in the process table where that is possible."""
+    """Return the wait status of a child that exited, if possible without reaping it; None while it runs."""
     waitid = getattr(os, "waitid", None)
     if waitid is None:
         done, status = os.waitpid(pid, os.WNOHANG)
@@ -228,7 +228,7 @@ def _peek(pid: int) -> Optional[int]:
 
 
 def _reap(pid: int) -> int:
-    """Collect a child that ended; gives the bytes of memory that it had at most, which only its collector learns."""
+    """Reap a child that exited; return its peak memory in bytes, which only the reaping process gets."""
     try:
         return process.peak_memory(os.wait4(pid, 0)[2])
     except ChildProcessError:
@@ -236,7 +236,7 @@ def _reap(pid: int) -> int:
 
 
 def main(words: List[str]) -> int:
-    """Be a zygote; ``words`` is the number of the control socket's descriptor."""
+    """Run a zygote; ``words`` is the number of the control socket's descriptor."""
     control = socket.socket(fileno=int(words[0]))
     control.set_inheritable(False)
     with contextlib.suppress(OSError):
@@ -255,7 +255,7 @@ def main(words: List[str]) -> int:
 
 
 def spawned_main(words: List[str]) -> int:
-    """Be a parked child in an interpreter of its own: descriptors of socket and logs, and what its zygote got."""
+    """Run a parked child in a new interpreter; ``words`` has descriptors (socket, logs) and the zygote's settings."""
     sock, logs = socket.socket(fileno=int(words[0])), (int(words[1]), int(words[2]))
     for fd in (sock.fileno(), *logs):
         os.set_inheritable(fd, False)

@@ -48,7 +48,7 @@ class HostConfig(NamedTuple):
     contained: bool
     """The host is a container: its ``/opt/ml``, ``/tmp`` and shared memory are its own already."""
     interface: str
-    """Carries the names of the hosts as soon as there are jobs; "" for the one that has the host's address."""
+    """Network interface with the hosts' names, as soon as there are jobs; "" for the one with the host's address."""
     grace: float
     disk_patience: float
     """Seconds for which the end of a job waits for room on a full disk."""
@@ -63,7 +63,7 @@ class HostConfig(NamedTuple):
     """CPUs, bytes of memory and control groups of jobs; see :mod:`jupyter_smx.agent.system.resources.cgroups`."""
 
     def marker(self) -> str:
-        """Give the value of ``JUPYTER_SMX_HOST`` in every process of this host."""
+        """Return the value of ``JUPYTER_SMX_HOST`` in every process of this host."""
         return self.cluster + "/" + self.host
 
 

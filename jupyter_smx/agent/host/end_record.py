@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.frames import EndRecord
 
 MAX_EVENT_BYTES = 8 << 20
-"""Bytes of a record that its event contains; of a longer one, half of the largest frame, it has only the length."""
+"""Maximum bytes of a record inside its event, half of the largest frame; for a longer one, the event has its length."""
 _BRIEF = (
     *("job", "lease", "host", "cause", "exit_code", "signal", "failure", "reason", "message"),
     *("at", "log", "samples", "usage", "hash_seed"),
 )
-"""What a record has whose lists are too long, each of these no longer than a page."""
+"""Fields of a record whose lists are too long; each of these fields is no longer than a page."""
 
 
 _KILLED = 128 + signal.SIGKILL
-"""What a shell, mpirun or a container leaves with whose program was killed."""
+"""Exit code of a shell, mpirun or a container whose program was killed."""
 
 
 def cause_of(status: Optional[int], asked: str, *, refused: bool, oom: bool, killed: bool = False) -> str:
-    """Give the cause of a job's end: the one of a stop request, else what its process did.
+    """Return the cause of a job's end: the one of a stop request, else what its process did.
 
-    ``oom`` says that the system ended a process for lack of memory, ``killed`` that SIGKILL ended one of its ranks.
+    ``oom`` means that the system ended a process for lack of memory, ``killed`` that SIGKILL ended one of its ranks.
     """
     if asked:
         return asked
@@ -41,7 +41,7 @@ def cause_of(status: Optional[int], asked: str, *, refused: bool, oom: bool, kil
 
 
 def fit_event(record: EndRecord) -> Tuple[str, Dict[str, Any]]:
-    """Give the text of a record, and what the event of the end says of it: all, or of a long one how long it is."""
+    """Return the text of a record, and its part of the event of the end: the record, or the length of a long one."""
     text = json.dumps(record)
     if len(text) <= MAX_EVENT_BYTES:
         return text, {"record": record}
@@ -60,13 +60,13 @@ def fit_event(record: EndRecord) -> Tuple[str, Dict[str, Any]]:
 
 
 def unwritten_event(record: EndRecord, why: str) -> Dict[str, Any]:
-    """Give what the event of the end says of a record that could not be written, and so cannot be read later."""
+    """Return the event's part for a record that could not be written, and so cannot be read later."""
     return {"record": record if len(json.dumps(record)) <= MAX_EVENT_BYTES else _without_lists(record, why)}
 
 
 def _without_lists(record: EndRecord, why: str) -> EndRecord:
     brief = {name: value for name, value in record.items() if name in _BRIEF}
     if record["cause"] == "exit" and record["exit_code"] == 0:
-        # Code that did its part has nothing to show for it: that is no success.
+        # The code completed, but its outputs are lost: that is no success.
         brief.update(cause="refused", exit_code=None, failure=why)
     return cast("EndRecord", dict(brief, artifacts=[], errors=[why]))

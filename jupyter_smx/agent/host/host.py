@@ -79,11 +79,11 @@ class Isolation:
         return self.mode != "namespace" or self._identity() == self.hosts_file
 
     def has_own_namespaces(self) -> bool:
-        """Say whether ``/opt/ml``, shared memory and message queues belong to this host alone."""
+        """Return True if ``/opt/ml``, shared memory and message queues belong to this host alone."""
         return self.mode in ("namespace", "container")
 
     def has_own_tmp(self) -> bool:
-        """Say whether the host's jobs have a ``/tmp`` of their own."""
+        """Return True if the host's jobs have a ``/tmp`` of their own."""
         hides = any(prefix == "/tmp" for prefix, _real in self.hidden)  # noqa: S108 - asked, not used
         return hides or self.mode == "container"
 
@@ -115,7 +115,7 @@ class Host:
         self._cleanup = IdleCleanup(self.loop, self._empty_trash, lambda: disk.is_scarce(self.folder.trash))
         self.is_shutting_down = False
         self.is_closed = False
-        """It takes no more jobs, and is here only until their results were read."""
+        """True if the host takes no more jobs and runs only until the results of its jobs were read."""
         self.on_close: Callable[[], None] = lambda: None
         self.is_noticed = False  # its machine will be taken away: it takes no more jobs, and ends soon
         self._deadline_timer: Optional[Timer] = None
@@ -136,7 +136,7 @@ class Host:
         self.fork_server.on_start_failed = lambda: self.shut_down("no zygote can be started on this host", code=1)
 
     def takes_no_jobs(self) -> bool:
-        """Say whether the host's time is over, or is about to be."""
+        """Return True if the host's time is over, or is about to be."""
         return self.is_closed or self.is_noticed
 
     def _zygote_settings(self, entry: str) -> Dict[str, Any]:
@@ -153,17 +153,17 @@ class Host:
         }
 
     def is_private(self) -> bool:
-        """Say whether shared memory belongs to this host alone."""
+        """Return True if shared memory belongs to this host alone."""
         return self.isolation.has_own_namespaces()
 
     def worker_options(self, environment: Dict[str, str]) -> worker_client.WorkerOptions:
-        """Say how objects are brought and kept for a job, which has these variables of its own."""
+        """Return the options for transfers of objects; ``environment`` has the job's own variables."""
         store, pythons = self.isolation.store, (self.config.courier, sys.executable)
         kept = (int(os.path.basename(store)),) if store else ()
         return worker_client.WorkerOptions(tuple(filter(None, pythons)), self.entry, environment, kept)
 
     def channel_capabilities(self, environment: Dict[str, str]) -> ChannelCapabilities:
-        """Say what this host can do for the channels of a job, which has these variables of its own."""
+        """Return the means of this host for channels of a job; ``environment`` has the job's own variables."""
         store, options = self.isolation.store, self.worker_options(environment)
         if not store:
             folder, trash = self.folder.inputs, self.folder.trash
@@ -173,7 +173,7 @@ class Host:
         return ChannelCapabilities(store, shown, self.mounts.can_overlay(store), means=options, trash=self.folder.trash)
 
     def input_cache(self) -> InputCache:
-        """Give the inputs that this host keeps, to tidy up in them."""
+        """Return this host's input cache, for cleanup."""
         return InputCache(self.isolation.store or self.folder.inputs, self.input_hashes, 0)
 
     # News
@@ -212,11 +212,11 @@ class Host:
         return [pid for pid in process.children(os.getpid()) if pid not in known]
 
     def orphan_pids(self) -> List[int]:
-        """Give those that were left to us and live."""
+        """Return the orphans that still run."""
         return [pid for pid in self.adopted_pids() if process.is_alive(pid)]
 
     def remove_leftovers(self) -> List[str]:
-        """Remove what the last job left in memory; says what it was."""
+        """Remove what the last job left in memory; return descriptions of it."""
         return host_cleanup.remove_leftovers(self.folder, self._baseline, private=self.is_private())
 
     def finish_job(self, job: JobEntry, spec: CompleteSpec) -> None:
@@ -309,7 +309,7 @@ class Host:
                 self.shut_down("its machine is taken away")
 
     def check_deadline(self) -> None:
-        """Look again at the deadline when it could be reached."""
+        """Check the deadline, and set the timer for the next check."""
         if self._deadline_timer is not None:
             self._deadline_timer.cancel()
             self._deadline_timer = None
@@ -335,7 +335,7 @@ class Host:
             self.shut_down("the deadline is reached")
 
     def _close(self) -> None:
-        """Give back what the host has for jobs, and keep their results as a small process."""
+        """Release the resources for jobs, and keep their results as a small process."""
         process.log(f"closes: the deadline is reached; it keeps the results of {len(self.jobs)} jobs")
         self.is_closed = True
         self._release_resources()
@@ -386,7 +386,7 @@ class Host:
 
 
 def _provided_files(folder: HostFolder, isolation: Isolation) -> ProvidedFiles:
-    """Put them below the inputs: in namespaces jobs may only read these, and the store is the agent's way to write."""
+    """Create the store below the inputs: in namespaces, jobs read it only, and the agent writes by the store's path."""
     tops = [os.path.join(top, "provided") for top in (isolation.store or folder.inputs, folder.inputs)]
     return ProvidedFiles(*tops)
 
@@ -400,7 +400,7 @@ def exit_now(code: int) -> None:
 
 def host_info(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isolation) -> HostInfo:
     """Return the facts of this host that script mode needs."""
-    # The interface that carries the names of the hosts: what a server binds to must be where the others look for it.
+    # The interface with the names of the hosts: servers must bind to the address at which other hosts find them.
     address = config.addresses.get(config.host, hostconfig.LOOPBACK)
     interface = "lo" if address.startswith("127.") else config.interface or network.find_interface(address)
     return HostInfo(
@@ -420,7 +420,7 @@ def host_info(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isol
 
 
 def describe(host: Host) -> Dict[str, Any]:
-    """Give what a controller reads in the answer to its greeting."""
+    """Return the description of the host for the answer to ``hello``."""
     return {
         "python": ".".join(str(part) for part in sys.version_info[:3]),
         "pid": os.getpid(),

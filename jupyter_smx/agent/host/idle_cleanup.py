@@ -19,9 +19,9 @@ class _Loop(Protocol):
 
 
 class IdleCleanup:
-    """Calls ``tidy`` once nothing was left for a while, and at once where that was long ago or ``is_urgent``.
+    """Calls ``tidy`` after a pause without new leftovers, and at once if cleanup is overdue or ``is_urgent``.
 
-    ``tidy`` may find that this is no moment for it, as a job runs; it says by `used` that it was one.
+    ``tidy`` may do nothing because a job runs; it calls :meth:`mark_clean` if it does clean up.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class IdleCleanup:
         self._dirty_since: Optional[float] = None
 
     def request(self) -> None:
-        """Say that something is left to be tidied up."""
+        """Record that leftovers need cleanup."""
         now = self._clock()
         if self._dirty_since is None:
             self._dirty_since = now
@@ -52,7 +52,7 @@ class IdleCleanup:
             self._timer = self._loop.later(_PAUSE, self._on_idle)
 
     def continue_if_dirty(self) -> None:
-        """Say that what was tidied up is; something may have been left since that began."""
+        """Record the end of a cleanup; request another one if there are leftovers since its begin."""
         if self._dirty_since is not None:
             self.request()
 
@@ -61,5 +61,5 @@ class IdleCleanup:
         self._cleanup()
 
     def mark_clean(self) -> None:
-        """Say that this pause is used: nothing else is left."""
+        """Record that a cleanup begins, so that no leftovers are known."""
         self._dirty_since = None

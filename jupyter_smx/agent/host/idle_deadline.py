@@ -24,7 +24,7 @@ class Deadline:
         self._busy = False
 
     def set(self, seconds: Optional[float]) -> None:
-        """End that many seconds from now, or never; of one that is set while a job runs nothing is left at its end."""
+        """Set the end to ``seconds`` from now, or never (None); the end of a running job replaces it."""
         self._at = None if seconds is None else self._clock() + max(0.0, seconds)
 
     def begin_job(self) -> None:
@@ -37,7 +37,7 @@ class Deadline:
         self._at = self._clock() + max(keep_alive, LINGER)
 
     def remaining(self) -> Optional[float]:
-        """Give the seconds that are left, 0 when it is over, None when there is no end in sight."""
+        """Return the seconds that are left, 0 when it is over, None if no end is set or a job runs."""
         if self._at is None or self._busy:
             return None
         return max(0.0, self._at - self._clock())

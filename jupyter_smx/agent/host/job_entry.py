@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class JobEntry(abc.ABC):
-    """What a host and its controllers use of a job, whether it runs or has ended."""
+    """Interface of a job for its host and controllers, while it runs or after its end."""
 
     id: str
     lease: int
@@ -26,7 +26,7 @@ class JobEntry(abc.ABC):
 
     @abc.abstractmethod
     def view(self) -> JobView:
-        """Give the job's part of the answer to ``hello``."""
+        """Return the job's part of the answer to ``hello``."""
 
     @abc.abstractmethod
     def end_with_host(self, reason: str) -> None:
@@ -34,7 +34,7 @@ class JobEntry(abc.ABC):
 
 
 class EndedJob(JobEntry):
-    """A job that is over, until it is forgotten; what it took to run it is freed, for a warm host has thousands."""
+    """A job that is over, until it is forgotten. Has only its final state, because warm hosts have thousands."""
 
     phase = "ended"
 
@@ -44,13 +44,13 @@ class EndedJob(JobEntry):
         self._view = cast("JobView", dict(job.view(), phase=self.phase))
 
     def stop(self, grace: float, cause: str) -> None:
-        """Do nothing: its record says how it ended."""
+        """Do nothing: its record has its end already."""
 
     def interrupt(self, grace: float) -> None:
         """Do nothing, likewise."""
 
     def view(self) -> JobView:
-        """Give the job's part of the answer to ``hello``."""
+        """Return the job's part of the answer to ``hello``."""
         return self._view
 
     def end_with_host(self, reason: str) -> None:

@@ -1,21 +1,22 @@
-"""How long to wait for the killed processes of a job to disappear."""
+"""Limits of the wait until the killed processes of a job have disappeared."""
 
 from __future__ import annotations
 
 import math
 
 PATIENCE = 10.0
-"""Seconds in which at least one more has to be gone. To give back much memory takes seconds, and no signal cuts it
-short; so does the end of hundreds of processes on a busy machine. One that waits for a disk may never be gone."""
+"""Seconds in which at least one more process has to disappear. Freeing much memory takes seconds, and no signal
+shortens it; so does the end of hundreds of processes on a busy machine. A process that waits for a disk may stay.
+"""
 MAX_WAIT = 180.0
 """Seconds that they are waited for in all: meanwhile their job does not end."""
 _MIN_PAUSE = 0.005
 _PAUSE_FACTOR = 5.0
-"""How much longer the pause is than a look at hundreds of processes, which need the processors to end."""
+"""Factor between the time of a look and the pause after it: with hundreds of processes the exits need the CPU."""
 
 
 def pause_after(seconds: float) -> float:
-    """Say how long to wait after a look that took ``seconds`` before the next one."""
+    """Return the seconds to wait after a look that took ``seconds``."""
     return max(_MIN_PAUSE, _PAUSE_FACTOR * seconds)
 
 
@@ -34,10 +35,10 @@ class KillWait:
         self._end = math.inf
 
     def can_wait(self, left: int, now: float, computed: float = 0.0) -> bool:
-        """Say whether to go on waiting for the ``left`` processes that are there ``now``, by a monotonic clock.
+        """Return True to wait longer for the ``left`` processes that exist at ``now``, on a monotonic clock.
 
-        ``computed`` are their seconds of CPU: one that was killed and gives back its memory computes, and shows none of
-        it any more; one that waits for a disk does not.
+        ``computed`` are their seconds of CPU. They grow while a killed process frees its memory, although it no longer
+        shows any; they do not grow for a process that waits for a disk.
         """
         self._end = min(self._end, now + self._max_wait)
         if left < self._lowest_count or computed > self._highest_cpu:

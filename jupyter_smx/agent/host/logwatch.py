@@ -32,7 +32,7 @@ class LogWatch:
             self._rescan()
 
     def add(self, path: str, call: Callable[[], None]) -> int:
-        """Watch a file that exists; gives a number for :meth:`remove`."""
+        """Watch a file that exists; return a number for :meth:`remove`."""
         number = -1
         if self._fd >= 0:
             number = int(process.libc().inotify_add_watch(self._fd, os.fsencode(path), _IN_MODIFY))
@@ -67,7 +67,7 @@ class LogWatch:
             data = os.read(self._fd, 65_536)
         except BlockingIOError:
             return
-        # A flood of writes wakes us once per window: what happens meanwhile waits in the kernel as one event.
+        # A flood of writes causes one call per window; in between, the kernel keeps them as one event.
         self._loop.unwatch(self._fd)
         self._loop.later(_COALESCE, self._rescan)
         changed = set()

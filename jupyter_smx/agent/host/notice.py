@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 MAX_JOB_SECONDS = 120.0
-"""Seconds that SageMaker gives a job after SIGTERM before SIGKILL, where its machine stays that long."""
+"""Maximum seconds between SIGTERM and SIGKILL, as on SageMaker, if the machine stays that long."""
 _LONGEST_RESERVE = 6.0
 _RESERVED_SHARE = 0.3
 
 
 def _reserve(grace: float) -> float:
-    """Give the seconds that are kept for the outputs and the record of a job that ignores SIGTERM."""
+    """Return the seconds reserved for the outputs and the record of a job that ignores SIGTERM."""
     return min(_LONGEST_RESERVE, _RESERVED_SHARE * grace)
 
 
 def job_seconds(grace: float) -> float:
-    """Give the seconds between SIGTERM and SIGKILL, where the machine ends ``grace`` seconds after its notice."""
+    """Return the seconds between SIGTERM and SIGKILL, if the machine ends ``grace`` seconds after its notice."""
     return min(MAX_JOB_SECONDS, grace - _reserve(grace))
 
 
 def host_seconds(grace: float) -> float:
-    """Give the seconds after which the host ends by itself: killing everything takes two."""
+    """Return the seconds after which the host ends by itself: killing everything takes two."""
     return grace - _reserve(grace) / 3

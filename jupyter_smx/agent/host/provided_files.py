@@ -1,4 +1,4 @@
-"""Files and folders of the controller's machine that came over the stream, kept by their content.
+"""Files and folders from the controller's machine that were sent over the stream, stored by content.
 
 Below ``top``: ``files/<sha256>``, ``items/<id>/<name>`` (what jobs read, made of links to the files), and ``partial``.
 Jobs see the same under ``root``, where they may only read it, in a host with mount namespaces.
@@ -25,11 +25,11 @@ _FIRST_LINKS = 2
 
 
 class ProvisionError(Exception):
-    """Bytes that do not fit what came before, or a file that is not what it was announced as; send it again."""
+    """Bytes that do not follow the earlier ones, or a file with another digest than announced; send it again."""
 
 
 class _Upload:
-    """A file of which some bytes are here."""
+    """A file that was received in part."""
 
     def __init__(self) -> None:
         self.offset = 0
@@ -37,7 +37,7 @@ class _Upload:
 
 
 class ProvidedFiles:
-    """What controllers have sent to this host; ``top`` is where it lies, ``root`` where jobs find it."""
+    """Files that controllers sent to this host; ``top`` is the agent's path of the folder, ``root`` that of jobs."""
 
     def __init__(self, top: str, root: str) -> None:
         self._top = top
@@ -46,7 +46,7 @@ class ProvidedFiles:
         self._facts: Dict[str, Tuple[int, int, int]] = {}
 
     def have(self, items: Sequence[str], files: Sequence[str], *, only: bool) -> HaveAnswer:
-        """Name what is here of items and files; ``only`` deletes all others.
+        """Return which of the items and files are on this host; ``only`` deletes all others.
 
         :raises ValueError: a name is no digest.
         """
@@ -63,11 +63,11 @@ class ProvidedFiles:
         }
 
     def put(self, sha256: str, offset: int, total: int, data: bytes) -> int:
-        """Append bytes to a file; with its last ones it has to have its digest. Gives the number of bytes here.
+        """Append bytes to a file, and check its digest after the last ones. Return the number of bytes received so far.
 
         :raises ProvisionError: the bytes do not follow those here, or all of them have another digest.
         :raises ValueError: the name is no digest.
-        :raises OSError: the disk refuses.
+        :raises OSError: the file cannot be written.
         """
         path = self._path("files", _check_digest(sha256))
         if os.path.isfile(path):
@@ -97,11 +97,11 @@ class ProvidedFiles:
         os.replace(partial, path)
 
     def place(self, item: str, name: str, entries: Sequence[ProvidedEntry]) -> str:
-        """Make the file or folder ``name`` of files that are here; gives where jobs find it.
+        """Create the file or folder ``name`` from files of this host; return its path for jobs.
 
         :raises ProvisionError: a file is not here.
         :raises ValueError: a name leads out of the item.
-        :raises OSError: the disk refuses.
+        :raises OSError: it cannot be created.
         """
         target = self._path("items", _check_digest(item))
         if not os.path.isdir(target):
@@ -146,7 +146,7 @@ class ProvidedFiles:
         self._facts[path if is_copy else source] = _facts_of(found)
 
     def changed_file(self) -> str:
-        """Name a file that a job has changed or taken away, "" for none; where jobs may only read, there is none."""
+        """Return a file that a job has changed or removed, "" for none; with read-only access there is none."""
         for path, facts in self._facts.items():
             try:
                 now = _facts_of(os.stat(path))

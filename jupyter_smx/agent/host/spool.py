@@ -23,7 +23,7 @@ class SpoolError(Exception):
 
 
 def check_job(job: Any) -> str:
-    """Give a job's id back when it can name a folder.
+    """Return a job's id if it can be the name of a folder.
 
     :raises SpoolError: other characters, or longer than 64.
     """
@@ -39,17 +39,17 @@ class Spool:
         self.root = root
 
     def path(self, job: str, *names: str) -> str:
-        """Give the path of a job's folder or of a file in it."""
+        """Return the path of a job's folder or of a file in it."""
         return os.path.join(self.root, check_job(job), *names)
 
     def has_job(self, job: str) -> bool:
-        """Say whether this host ever took the job."""
+        """Return True if this host ever accepted the job."""
         return os.path.isdir(self.path(job))
 
     def adopt(self, slot: str, job: str) -> str:
-        """Make a parked child's folder the job's; open files in it stay valid. Gives the new path.
+        """Rename a parked child's folder to the job's; open files in it stay valid. Return the new path.
 
-        :raises FileExistsError: the job was taken before.
+        :raises FileExistsError: the job was accepted before.
         """
         path = self.path(job)
         if os.path.lexists(path):
@@ -58,9 +58,9 @@ class Spool:
         return path
 
     def write_record(self, job: str, record: EndRecord) -> Dict[str, Any]:
-        """Put the record of the end on disk, whole or not at all; gives what the event of the end says of it.
+        """Write the record of the end, whole or not at all; return its part of the event of the end.
 
-        :raises OSError: there is not even the room that was reserved for it.
+        :raises OSError: the disk is full, even the space reserved for records.
         """
         os.makedirs(self.path(job), mode=0o700, exist_ok=True)
         text, told = end_record.fit_event(record)
@@ -72,7 +72,7 @@ class Spool:
         return read_json(self.path(job, host_layout.END_RECORD))
 
     def size(self, job: str, name: str = host_layout.JOB_LOG) -> int:
-        """Give the size of one file in bytes, 0 when it is not there."""
+        """Return the size of one file in bytes, 0 if it does not exist."""
         try:
             return os.stat(self.path(job, name)).st_size
         except OSError:

@@ -48,15 +48,15 @@ class Termination:
             self._timer = self._loop.later(grace, self.kill)
 
     def send_sigterm(self) -> None:
-        """Send the polite signal, where an end was asked for, to all that is there; harmless before the job is born."""
+        """If a stop was requested, send SIGTERM to all processes of the job; do nothing before its start."""
         child = self.child
         if self.cause and child is not None and child.pid and not child.has_exited:
             process.signal_all(child.pid, self._orphan_pids(), signal.SIGTERM)
 
     def kill(self) -> None:
-        """Send the other one, also to what comes meanwhile, until the job is gone or patience is over.
+        """Send SIGKILL to all processes of the job, including new ones, until they are gone or the time is over.
 
-        A job that is not born yet gets it as soon as it is.
+        A job that has not started yet gets it as soon as it has.
         """
         child, began = self.child, time.monotonic()
         if child is None or child.has_exited:

@@ -1,7 +1,7 @@
 """Copy outputs to their destination while the job runs, as SageMaker's ``Continuous`` mode does.
 
-Unlike checkpoints they are never fetched and never deleted there, and links are not followed. What is brought home at
-the end of the job is the same once more, so that whatever was missed is there then.
+Unlike checkpoints they are never fetched and never deleted there, and links are not followed. At the end of the job
+all of it is uploaded once more, so that the destination is complete.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MODE = "Continuous"
 _INTERMEDIATE = "intermediate"
-"""What it is called in sentences; a training job has no Continuous outputs besides, so no other one is called so."""
+"""Name in messages. A training job has no other Continuous outputs, so the name is unique."""
 
 
 class _OutputMirror(checkpoint.Mirror):
@@ -48,7 +48,7 @@ class _OutputMirror(checkpoint.Mirror):
         super().sync(now, everything=everything)
 
     def _scan_folder(self) -> scan.FolderScan:
-        # The job may have put a link in the place of its folder: what that leads to is not the job's.
+        # The job may have replaced its folder by a link; files behind that are not the job's.
         if not os.path.realpath(self._output).startswith(self._ml + os.sep):
             return scan.FolderScan({}, [], is_whole=False)
         return scan.scan_folder(self._output, follow=False)
@@ -78,7 +78,7 @@ class ContinuousOutputs:
 
     @property
     def notes(self) -> List[str]:
-        """What is to be said of them besides trouble."""
+        """Notes about the outputs, besides errors."""
         return [note for one in self._tasks for note in one.notes]
 
     @property
@@ -87,13 +87,13 @@ class ContinuousOutputs:
         return next(filter(None, (one.final_task for one in self._tasks)), None)
 
     def start(self) -> None:
-        """Bring files where they go from now on."""
+        """Upload files from now on."""
         for one in self._tasks:
             one.start({})
         self._unfinished = list(self._tasks)
 
     def finish(self, done: Callable[[List[str]], None]) -> None:
-        """Bring everything once more, now that the job's processes are gone; ``done`` gets sentences about trouble."""
+        """Upload everything once more, now that the job's processes are gone; ``done`` gets error messages."""
         if not self._unfinished:
             done(self._errors)
             return

@@ -1,4 +1,4 @@
-"""Give the moments of a job by the controller's clock; apart, because the fake hosts of tests use it."""
+"""Return the moments of a job by the controller's clock; separate, because the fake hosts of tests use it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ControllerClock:
         self._booted_at = wall() - ahead - boot()
 
     def now(self) -> float:
-        """Give seconds since the epoch."""
+        """Return seconds since the epoch."""
         return self._wall() if self._is_same else self._booted_at + self._boot()
 
     def translate(self, moment: float) -> float:

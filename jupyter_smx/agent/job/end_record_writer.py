@@ -22,7 +22,7 @@ _CONNECTED_LIMIT = 10.0
 
 
 class EndRecordWriter:
-    """One job's record; ``on_written`` takes the fields of the event of the end."""
+    """Writes one job's record; ``on_written`` gets the fields of the event of the end."""
 
     def __init__(
         self, host: Host, job: str, on_written: Callable[[Dict[str, Any]], None], abort: Callable[[Exception], None]
@@ -59,7 +59,7 @@ class EndRecordWriter:
         self._on_written(told)
 
     def _can_wait(self, error: OSError) -> bool:
-        """Say whether the record is written later: the disk may recover, and a controller need not wait for long."""
+        """Return True to write the record later: the disk may recover, and no controller waits for it yet."""
         if self._fails_since is None:
             process.log(f"the record of {self._job} cannot be written now: {error}")
             self._fails_since = time.monotonic()
@@ -69,7 +69,7 @@ class EndRecordWriter:
         return errors.is_temporary(error, waited)
 
     def write_last(self, record: EndRecord) -> None:
-        """Write the record a last time, or say in the host's own log that it is lost."""
+        """Make a last attempt to write the record; log a failure on the host."""
         try:
             self._host.spool.write_record(self._job, record)
         except OSError as error:

@@ -22,11 +22,11 @@ _PATIENCE = 10.0
 
 
 class Inputs:
-    """What a job gets, and what is said of it in the record."""
+    """The inputs of a job, and their descriptions for the record."""
 
     def __init__(self, host: Host, spec: CompleteSpec, break_off: Callable[[Exception], None]) -> None:
         self._host = host
-        # The end of the job may wait for what is looked at here, so no error there may be the last word.
+        # The end of the job may wait for work here, so an unexpected error must abort the job instead of blocking it.
         self.abort = break_off
         self._channels: List[ChannelSpec] = spec["channels"]
         self._descriptions: Dict[str, Dict[str, Any]] = {}
@@ -41,11 +41,11 @@ class Inputs:
         self._capabilities = host.channel_capabilities(spec["environment"]) if self._channels else ChannelCapabilities()
 
     def descriptions(self) -> List[Dict[str, Any]]:
-        """Give the descriptions of all channels, in their order."""
+        """Return the descriptions of all channels, in their order."""
         return [self._descriptions[one["name"]] for one in self._channels if one["name"] in self._descriptions]
 
     def stage(self) -> Dict[str, Any]:
-        """Bring everything here and present what needs no mount; in a process of its own."""
+        """Download and present everything that needs no mount; to be called in a forked task."""
         limit, known = self._limit(), self._host.input_hashes
         return stage_in.stage(self._channels, self._folders, self._host.hidden, limit, known, self._capabilities)
 
@@ -53,7 +53,7 @@ class Inputs:
         return self._host.config.input_hash_limit << 20
 
     def present(self, staged: Dict[str, Any]) -> str:
-        """Mount what was staged; gives a sentence where that is not possible."""
+        """Mount what was staged; return an error message, or ""."""
         self._lazy, self.notes = staged["lazy"], staged["notes"]
         self._record(staged)
         objects = [request for request in staged["mounts"] if request["how"] == "objects"]
@@ -74,7 +74,7 @@ class Inputs:
 
         def ended(status: int) -> None:
             if pid in self._servers:
-                self._servers.remove(pid)  # the system gives its number to another process, which is not to be killed
+                self._servers.remove(pid)  # its PID may be reused, and must not be killed
                 self.notes.append(
                     f"channel {request['channel']}: the process that reads it exited before the job "
                     f"(status {status}); see agent.log of the host."
@@ -134,7 +134,7 @@ class Inputs:
             waiting()
 
     def close(self) -> None:
-        """Look at nothing any more, and serve nothing: the job is over."""
+        """Stop descriptions and servers: the job is over."""
         servers, self._servers = self._servers, []
         process.kill(servers)
         if self._describe_task is not None:

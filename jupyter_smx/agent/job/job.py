@@ -1,6 +1,6 @@
 """One job on this host: ``staging → running → archiving → ended``; each step is stored or sent before the next.
 
-What follows the exit of the job's process stands in one table, at the top of :class:`Job`.
+The top of :class:`Job` lists the steps after the exit of the job's process.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.system.resources.log_limit import LogLimit
 
     Done = Callable[[], None]
-    """Called once by a step of the shutdown when it is over, whatever came of it."""
+    """Called once when a step of the shutdown is over, whatever its result."""
 
 
 _CANNOT_EXECUTE = 126 << 8
@@ -55,7 +55,7 @@ _CANNOT_EXECUTE = 126 << 8
 
 
 def _sentence(error: str) -> str:
-    """Give the error of a forked task with a full stop at its end."""
+    """Return the error of a forked task with a full stop."""
     return error if error.endswith(".") else error + "."
 
 
@@ -63,7 +63,7 @@ class Job(JobEntry):
     """One job on this host: its state, and the steps from its inputs to the record of its end."""
 
     def _shutdown_steps(self) -> Tuple[Callable[[Done], None], ...]:
-        """Give the steps after the exit of the job's process, in their order; :meth:`_shut_down` takes them.
+        """Return the steps after the exit of the job's process, in their order; :meth:`_shut_down` takes them.
 
         A job whose code never ran takes the last two only. One whose step fails takes the last only (:meth:`abort`).
         """
@@ -180,14 +180,14 @@ class Job(JobEntry):
         )
 
     def _stage(self) -> Dict[str, Any]:
-        """Bring the code, the inputs and the checkpoints, in a process of its own."""
+        """Stage the code, the inputs and the checkpoints; to be called in a forked task."""
         source = self.spec["source_dir"]
         if self._puts_code and source:
             sourcedir.copy_tree(source, self.host.folder.trees, self._code_folder())
         return dict(self._inputs.stage(), checkpoints=self._checkpoints.restore())
 
     def _code_folder(self) -> str:
-        """Give the folder of the job's code as this host sees it, which is where it can be put by a rename."""
+        """Return the folder of the job's code by its path for this process, to which a folder can be renamed."""
         return script.code_target_folder(self.spec, self.host.info, self.host.folder.ml)
 
     @ends_job_on_error
@@ -320,7 +320,7 @@ class Job(JobEntry):
     def interrupt(self, grace: float) -> None:
         """End it within ``grace`` seconds, because its machine is taken away.
 
-        Where its own limit would be over by then, that is the cause: an allocation may be as long as the limit.
+        If the job's own limit ends before the machine, that is the cause: an allocation may be as long as the limit.
         """
         if self.phase in ("staging", "running"):
             self.errors.append(
@@ -390,9 +390,9 @@ class Job(JobEntry):
         self._continuous.finish(functools.partial(self._add_and_continue, self.errors, done))
 
     def _name_leftovers(self, done: Done) -> None:
-        """Name the files that are not collected; the log of a job that completed says it, too.
+        """Record the files that are not collected; append them to the log of a job that completed.
 
-        Elsewhere the log ends with the reason of a failure, which front ends look for there.
+        The log of a failed job ends with the reason of its failure, because front ends look for it there.
         """
         folder = self.host.folder
         files = {} if self.host.is_private() else machine_opt_ml.list_files()
@@ -419,7 +419,7 @@ class Job(JobEntry):
             done()
 
     def _read_report(self) -> None:
-        """Read what the job's process wrote of its end, or say why there is nothing to read."""
+        """Read the report that the job's process wrote at its end; without one, record the reason."""
         report = spool.read_json(self.host.spool.path(self.id, host_layout.REPORT))
         self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
         self.host.fork_server.expect_changes(self.report.get("missing_preloads", {}).get("variables", []))
@@ -439,7 +439,7 @@ class Job(JobEntry):
         if result is None:
             self.errors.append(f"host: the job's outputs could not be stored: {_sentence(error)}")
             if self.status == 0:
-                # Code that did its part has nothing to show for it: that is no success.
+                # The code completed, but its outputs are lost: that is no success.
                 self.report["refused"] = self.errors[-1]
                 if was_aborted:
                     self.termination.cause = self.termination.cause or self._stall_watchdog.abort_cause
@@ -525,7 +525,7 @@ class Job(JobEntry):
         self._record_writer.write_last(self.record())
 
     def view(self) -> JobView:
-        """Give the job's part of the answer to ``hello``."""
+        """Return the job's part of the answer to ``hello``."""
         log, samples = self.host.spool.size(self.id), self.host.spool.size(self.id, host_layout.SAMPLES)
         return {"phase": self.phase, "lease": self.lease, "log": log, "samples": samples, "at": self.at}
 
@@ -533,7 +533,7 @@ class Job(JobEntry):
         return failure.Facts(self.host.folder.ml, self.spec, self.host.info, self.report, self.status, fate)
 
     def _all_missing_preloads(self) -> MissingPreloadsView:
-        """Give also what only the job's process saw."""
+        """Return the missing preloads of the host, and those that only the job's process found."""
         seen = self.report.get("missing_preloads", {})
         return {
             "modules": list(dict.fromkeys([*self._missing_preloads["modules"], *seen.get("modules", [])])),
@@ -541,7 +541,7 @@ class Job(JobEntry):
         }
 
     def record(self) -> EndRecord:
-        """Give the record of the end, as it is written and sent."""
+        """Return the record of the end, as it is written and sent."""
         status = self.status
         refused = bool(self.report.get("refused"))
         killed = self.report.get("killed") == signal.SIGKILL

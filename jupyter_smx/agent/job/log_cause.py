@@ -1,4 +1,4 @@
-"""Add to the report of a failed job what its log says of the cause, where the report itself says nothing."""
+"""Add the cause of a failure from the job's log to its report, if the report has none."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _read_tail(log: str, size: int, output_ends: Tuple[int, int]) -> LogTail:
 
 
 def _rename_files(traceback: str, facts: failure.Facts, folder: str, path: str) -> str:
-    """Let a traceback name the user's own files, or the cell, as those of Python's own report do."""
+    """Rename files in a traceback to the user's own, or to the cell, as in the report of the job's process."""
     if not facts.spec["entry_point"]:
         return traceback.replace(f'File "{path}", line ', f'File "{facts.spec["filename"]}", line ')
     theirs = facts.spec["folder"]

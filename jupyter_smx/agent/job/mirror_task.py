@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PAUSE = 1.0
 """Seconds between two looks at the folder; a look that takes long is followed by a longer pause."""
 _PAUSE_FACTOR = 5.0
-"""How much longer the pause is than the look."""
+"""Factor between the time of a scan and the pause after it."""
 _MAX_PAUSE = 30.0
 """Seconds that a pause takes at most, since a look may have waited for a store."""
 _RESTART_DELAY = 5.0
@@ -58,7 +58,7 @@ class MirrorTask:
     """Mirrors the checkpoints of one job on this host in forked tasks; does nothing for a job without any."""
 
     what = "checkpoint"
-    """How a sentence about trouble begins."""
+    """First word of error messages."""
 
     def __init__(self, loop: Loop, store: Optional[CheckpointStore], folder: str) -> None:
         self._loop = loop
@@ -78,7 +78,7 @@ class MirrorTask:
         return self._task if self._done is not None else None
 
     def has_store(self) -> bool:
-        """Say whether the job has a place for checkpoints."""
+        """Return True if the job has a place for checkpoints."""
         return self._store is not None
 
     def restore(self) -> FileStamps:

@@ -35,7 +35,7 @@ class Orphans:
         self._sentences: List[str] = []
 
     def terminate(self, *, were_told: bool) -> None:
-        """Kill them; where they ``were_told`` to end as the job was, only those that are still there in a moment."""
+        """Kill them; if SIGTERM was sent to them already (``were_told``), only those that still run after a moment."""
         if were_told:
             self._grace_end = time.monotonic() + EXIT_GRACE
         self._wait_then_kill()
@@ -60,7 +60,7 @@ class Orphans:
         began = time.monotonic()
         self._host.loop.reap()
         left = self._host.adopted_pids()
-        # What they had started is left to us when they are gone, and no more than there was.
+        # Their children become ours when they exit, but no other processes do.
         everything = process.tree(left)
         if left and self._patience.can_wait(len(everything), began, sum(map(process.cpu_seconds, everything))):
             process.kill(everything)

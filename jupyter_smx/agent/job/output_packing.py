@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OutputPacking:
-    """One job's packing. ``on_wait`` takes why it waits for a disk, and "" where it does no longer."""
+    """Packs the outputs of one job. ``on_wait`` gets the reason of a wait for a disk, and "" when it is over."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class OutputPacking:
         self._wait = disk_wait.DiskWait(host.config.disk_patience)
 
     def has_work(self) -> bool:
-        """Say whether there is anything to pack."""
+        """Return True if there is anything to pack."""
         return pack_outputs.has_work(*self._work)
 
     @ends_job_on_error

@@ -30,7 +30,7 @@ _CACHE_SUFFIXES = (".egg-info", ".pyc", ".pyo", ".swp")
 
 
 class InitialFiles(NamedTuple):
-    """What a job finds in its working folder: a tree of files ("" for none), and names and folders of the tool."""
+    """Initial content of a job's working folder: a tree of files ("" for none), and names and folders of the tool."""
 
     tree: str
     names: Set[str]
@@ -190,7 +190,7 @@ def _format_targets(spec: CompleteSpec) -> str:
 
 
 def format_list(words: List[str], link: str = "and") -> str:
-    """Write words as a part of a sentence."""
+    """Format words as a list in a sentence."""
     return f"{', '.join(words[:-1])} {link} {words[-1]}" if len(words) > 1 else words[0]
 
 

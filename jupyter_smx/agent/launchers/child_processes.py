@@ -30,7 +30,7 @@ class SignalWaiter:
         self.has_sigterm = True
 
     def wait(self, others: Sequence[socket.socket] = (), seconds: Optional[float] = None) -> List[socket.socket]:
-        """Wait for a signal, for one of ``others`` to become readable, or for ``seconds``; gives the readable ones."""
+        """Wait for a signal, for one of ``others`` to become readable, or for ``seconds``; return the readable ones."""
         ready, _, _ = select.select([self._read_end, *others], [], [], None if seconds is None else max(seconds, 0.0))
         if self._read_end in ready:
             self._read_end.recv(4096)

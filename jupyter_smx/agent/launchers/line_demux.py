@@ -1,6 +1,6 @@
 """Split the mixed output of mpirun into whole lines for each rank.
 
-``print`` writes its line and the line's end apart, so two ranks that speak at once stand in one line of mpirun's.
+``print`` writes its line and the line's end apart, so the lines of two ranks may be mixed in one line of mpirun's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _LineBuffer:
         return b""
 
     def add_text(self, text: bytes) -> Iterator[bytes]:
-        """Give what can be shown of a text of mpirun's that ends where a piece does."""
+        """Yield the complete lines of a text of mpirun's that does not end inside a piece."""
         parts = _TAG.split(text)
         yield parts[0]
         for at in range(1, len(parts), 2):
@@ -39,7 +39,7 @@ class _LineBuffer:
 
 
 def merge_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Put together what mpirun says with ``--tag-output``, read in chunks: what is given can be written as it is."""
+    """Merge the chunks of mpirun's output with ``--tag-output`` into lines; each result can be written as it is."""
     held, rest = _LineBuffer(), b""
     for chunk in chunks:
         rest += chunk
@@ -48,7 +48,7 @@ def merge_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
         last = max(rest.rfind(b"\n") + 1, begins[-1])
         complete, rest = rest[:last], rest[last:]
         yield from filter(None, held.add_text(complete))
-        if len(rest) > _LONGEST:  # what has no end is shown, and what follows goes on behind the same tag
+        if len(rest) > _LONGEST:  # an endless line is written in parts, and the next part gets the same tag
             tag = _TAG.match(rest)
             yield rest
             rest = tag.group() if tag else b""

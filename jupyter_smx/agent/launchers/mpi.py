@@ -1,8 +1,8 @@
 """Run ``mpirun`` over the hosts of a job: Open MPI's own, with rendezvous sockets instead of sshd.
 
-The leading host runs ``mpirun``. Where that would call ``ssh`` it calls this program again (``reach``), which says the
-words to a door, a socket in the folder of the job on the other host; the process of the job there (``run_worker``)
-runs them in its own world, and its part is over when they are.
+The leading host runs ``mpirun``. Instead of ``ssh``, mpirun calls this program again (``reach``), which sends the
+command to a socket in the folder of the job on the other host. The process of the job there (``run_worker``) runs
+the command in its own namespaces and ends with it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TAG = re.compile(rb"\[(\d+),(\d+)\]<(stdout|stderr)>")
 
 
 def tag_line(line: bytes, found: distribution.Distribution) -> bytes:
-    """Say in a line of mpirun's which rank of which host it is, as sagemaker-training does."""
+    """Replace the tag of a line of mpirun's by rank and host, as sagemaker-training does."""
 
     def format_tag(match: re.Match[bytes]) -> bytes:
         job, rank, stream = match.groups()
@@ -63,7 +63,7 @@ def _require_program(program: str) -> str:
 
 
 def _remote_shell(path: str, job: str) -> None:
-    """Write the program that mpirun calls as it would call ssh; it says its own name first."""
+    """Write the program that mpirun calls instead of ssh; its first argument is its own path."""
     text = f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -I {shlex.quote(process.entry())} reach {shlex.quote(job)}"
     with open(path, "w", encoding="utf-8") as file:
         file.write(text + ' "$0" "$@"\n')
@@ -72,9 +72,9 @@ def _remote_shell(path: str, job: str) -> None:
 
 @contextlib.contextmanager
 def _remote_shell_on_worker(path: str, job: str) -> Iterator[None]:
-    """Have that program on a host that the leading one reaches: hosts have a ``/tmp`` of their own, mostly.
+    """Provide that program on a host that the leading one reaches: most hosts have a ``/tmp`` of their own.
 
-    mpirun tells Open MPI there its name as well, and where nothing has that name Open MPI does not begin.
+    mpirun passes its path on to Open MPI there, which does not start if the path does not exist.
     """
     folder = os.path.dirname(path)
     if os.path.exists(folder):  # the hosts share it
@@ -89,12 +89,12 @@ def _remote_shell_on_worker(path: str, job: str) -> Iterator[None]:
 
 
 def run_leader(words: List[str], script: List[str], found: distribution.Distribution, job: str) -> int:
-    """Run ``mpirun`` with these words before the script, show what it says with the ranks' names; gives its exit code.
+    """Run ``mpirun`` with these arguments, print its output with the ranks' names; return its exit code.
 
     :raises RefusalError: this machine has no Open MPI, or the job's Python no mpi4py.
     """
     mpirun = _require_program("mpirun")
-    # In a folder whose name has no blanks: mpirun takes what follows one for another word.
+    # In a folder without spaces in its name: mpirun splits the command at spaces.
     shell = os.path.join(tempfile.mkdtemp(prefix="smx-mpi-"), "reach")
     _remote_shell(shell, job)
     own = ["-mca", "plm_rsh_agent", shell, "-mca", "orte_leave_session_attached", "1"]
@@ -118,7 +118,7 @@ def _write_all(text: bytes) -> None:
 
 
 def run_worker(job: str, first_line: Callable[[], None]) -> int:
-    """Run what the leading host says at the door of this one; the exit code of a host that only helps is 0.
+    """Run the command that the leading host sends; a host that only helps has the exit code 0.
 
     :raises RefusalError: this machine has no Open MPI, or the job's Python no mpi4py.
     """
@@ -131,14 +131,14 @@ def run_worker(job: str, first_line: Callable[[], None]) -> int:
         with _remote_shell_on_worker(asked["program"], job):
             program = open_mpi.OpenMpiProgram(open_mpi.shell_command(asked["command"]), asked["program"])
             code = program.wait()
-        with contextlib.suppress(OSError):  # where both are told to end, the leading host may be gone first
+        with contextlib.suppress(OSError):  # if both get SIGTERM, the leading host may have exited first
             visitor.sendall(wire.encode({"code": code}))
     program.restore_sigterm()
     return 0
 
 
 def remote_shell(words: List[str]) -> int:
-    """Be what mpirun calls instead of ssh: ``JOB_FOLDER PROGRAM HOST WORDS…``; gives the exit code of those words."""
+    """Replace ssh for mpirun: run ``JOB_FOLDER PROGRAM HOST WORDS…`` on the other host; return its exit code."""
     job, program, host, command = words[0], words[1], words[2], " ".join(words[3:])
     folder, until = rendezvous.peer_folder(job, host), time.monotonic() + rendezvous.PATIENCE
     while time.monotonic() < until:
@@ -150,7 +150,7 @@ def remote_shell(words: List[str]) -> int:
             try:
                 code = open_mpi.wait_for_remote(connection)
             except (EOFError, OSError):
-                code = 255  # as ssh, when the other side is gone
+                code = 255  # as ssh, if the connection is lost
             return code if code >= 0 else 128 - code
     sys.stderr.write(f"{host} did not open its door for {rendezvous.PATIENCE:.0f} s\n")
     return 255
@@ -159,7 +159,7 @@ def remote_shell(words: List[str]) -> int:
 def run(
     found: distribution.Distribution, host_info: HostInfo, script: List[str], job: str, first_line: Callable[[], None]
 ) -> int:
-    """Do this host's part of ``script``, the words that Python gets; gives its exit code.
+    """Do this host's part of ``script``, the arguments of Python; return the exit code.
 
     :raises RefusalError: a program is missing here.
     """

@@ -30,18 +30,18 @@ _BLOCK = (
 
 
 def shell_command(command: str) -> List[str]:
-    """Give what runs this as ssh would and is not ended by SIGTERM; some shells unblock it at their start."""
+    """Return the command that runs this like ssh and survives SIGTERM, which some shells unblock at their start."""
     text = "trap : TERM\n" + _ORTED.sub('"$@" ', command, count=1)
     return ["/bin/sh", "-c", text, "sh", sys.executable, "-IS", "-c", _BLOCK]
 
 
 class OpenMpiProgram:
-    """One that was started, until it has ended; ``shell`` is what it calls as ssh."""
+    """A running program of Open MPI; ``shell`` is the program that it calls instead of ssh."""
 
     def __init__(self, words: List[str], shell: str, **how: Any) -> None:
         self._shell = shell
         self._has_sigterm = False
-        # It inherits what is blocked, and gives ranks none of it.
+        # The program inherits blocked signals, but does not pass them on to ranks.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         try:
             self.popen = subprocess.Popen(words, **how)
@@ -50,11 +50,11 @@ class OpenMpiProgram:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
     def wait(self) -> int:
-        """Wait for its end; gives its exit code."""
+        """Wait for the program's exit; return its exit code."""
         return self.popen.wait()
 
     def restore_sigterm(self) -> None:
-        """Let SIGTERM do again what it does in any program; one that came meanwhile counts now."""
+        """Restore the default action of SIGTERM; if the signal came meanwhile, exit by it."""
         if self._has_sigterm:
             child_processes.exit_by_signal(signal.SIGTERM)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -72,10 +72,10 @@ class OpenMpiProgram:
 
 
 def wait_for_remote(connection: socket.socket) -> int:
-    """Be on the leading host for a program on another one until that ends; gives its exit code.
+    """Wait, on the leading host, for a program on another one; return its exit code.
 
-    :raises EOFError: the other host is gone.
-    :raises OSError: so it is.
+    :raises EOFError: the connection to the other host is closed.
+    :raises OSError: the connection is lost.
     """
     signals = SignalWaiter()  # SIGTERM is for the ranks: without this process Open MPI would end them
     while not signals.wait([connection]):

@@ -1,7 +1,7 @@
 """Run a TensorFlow parameter server beside the script of each host, until the leading host's script ends.
 
 SageMaker's image of TensorFlow starts it, so scripts connect to it and start none. It is a fork of the job's process,
-as the script is: where a host has imported TensorFlow already neither of them does it again.
+as the script is: if the host has preloaded TensorFlow, neither of them imports it again.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _serve(hosts: List[str], host_info: HostInfo, says: int) -> NoReturn:
 
 
 class _Server:
-    """The process of the server, and what it says before it ends."""
+    """The process of the server, and its last error output."""
 
     def __init__(self, pid: int, said: int) -> None:
         self._pid = pid
@@ -126,14 +126,14 @@ class _Server:
         self._status: Optional[int] = None
 
     def has_exited(self) -> bool:
-        """Say whether it has ended by itself."""
+        """Return True if the process has exited by itself."""
         if self._status is None:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             self._status = status if pid else None
         return self._status is not None
 
     def exit_reason(self) -> str:
-        """Give what it raised, or what killed it, in brackets."""
+        """Return its exception, or the signal that killed it, in brackets."""
         if self._status is not None and os.WIFSIGNALED(self._status):
             number = os.WTERMSIG(self._status)
             memory = ", which often means that memory ran out" if number == signal.SIGKILL else ""
@@ -169,7 +169,7 @@ def _watch(hosts: List[str], host_info: HostInfo, signals: SignalWaiter, server:
 
 
 def _wait_for_leader(hosts: List[str], host_info: HostInfo, signals: SignalWaiter, server: _Server) -> None:
-    """Let the server work while the leading host trains, as SageMaker's image does; a stop ends that at once."""
+    """Keep the server running while the leading host trains, as SageMaker's image does; a stop ends it at once."""
     leader = host_info.address_of(hosts[0]), tfconfig.leader_port(hosts, host_info)
     while not (signals.has_sigterm or server.has_exited()) and _listens(leader):
         signals.wait(seconds=_RETRY_DELAY)

@@ -37,7 +37,7 @@ def listen(folder: str, name: str, most: int = 1) -> Iterator[socket.socket]:
 
 
 def peer_folder(job: str, host: str) -> str:
-    """Give the folder in which the job on another host of this machine has its door; ``job`` is its folder here."""
+    """Return the folder with the socket of the job on another host of this machine; ``job`` is its folder here."""
     spool, name = os.path.split(job)
     hosts = os.path.dirname(os.path.dirname(spool))
     return os.path.join(hosts, host, os.path.basename(spool), name)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _SOCKET_NAME = "spark.sock"
 _LOG_INTERVAL = 0.5
-"""Seconds after which the log shows what executors have said."""
+"""Seconds between copies of the executors' output to the log."""
 _START_PATIENCE = 120.0
 _END_PATIENCE = 10.0
 """Seconds that JVMs have to end by themselves; then they are killed."""
@@ -46,7 +46,7 @@ class ClusterError(Exception):
 
 
 class HostPart(NamedTuple):
-    """One host's part in one job; ``job`` is the job's folder on this host, ``first_line`` says that work begins."""
+    """One host's part in one job; ``job`` is the job's folder here, ``first_line`` reports the begin of work."""
 
     found: Distribution
     spec: CompleteSpec
@@ -55,17 +55,17 @@ class HostPart(NamedTuple):
     first_line: Callable[[], None]
 
     def is_leader(self) -> bool:
-        """Say whether the script runs here."""
+        """Return True if the script runs on this host."""
         return self.place.host == self.found.hosts[0]
 
     def memory(self) -> int:
-        """Give the bytes that the job may have here."""
+        """Return the bytes of memory that the job may use on this host."""
         whole = memory.machine_memory().get("MemTotal", 0) // len(self.found.hosts)
         return cgroups.current().memory or whole
 
 
 def run_host_part(part: HostPart) -> bool:
-    """Do this host's part. True in the process that has to run the script; what watches over it never comes back.
+    """Do this host's part. Return True in the process that has to run the script; the supervisor never returns.
 
     :raises RefusalError: this host has no Java, or the job's Python no Spark.
     :raises ClusterError: a part of the cluster ended while the script ran.
@@ -103,7 +103,7 @@ def add_worker_exception(report: Dict[str, Any]) -> None:
 
 
 def _require_spark() -> str:
-    """Give the folder of Spark, where all is there that it needs."""
+    """Return the folder of Spark; raise if Java, bash or PySpark is missing."""
     spark = _spark_home()
     java = os.environ.get("JAVA_HOME", "")
     if not (java and os.path.exists(os.path.join(java, "bin", "java"))) and shutil.which("java") is None:
@@ -117,7 +117,7 @@ def _require_spark() -> str:
 
 
 def _settings(part: HostPart, spark: str) -> HostSettings:
-    """Make the folders of this host; that outside of the job's own comes last, so that none is left where one fails."""
+    """Create the folders of this host; the one outside the job's folder comes last, so that a failure leaves none."""
     folder = os.path.join(part.job, "spark")
     os.makedirs(os.path.join(folder, "conf"), mode=0o700)
     temporary = tempfile.mkdtemp(prefix="spark-local-")
@@ -125,7 +125,7 @@ def _settings(part: HostPart, spark: str) -> HostSettings:
 
 
 def _spark_home() -> str:
-    """Give the folder of Spark: the one that the environment names, as for PySpark itself, or that of the package."""
+    """Return the folder of Spark: from the environment, as for PySpark itself, or that of the package."""
     found = importlib.util.find_spec("pyspark")
     if found is None:
         raise RefusalError(
@@ -190,13 +190,13 @@ class _Cluster:
         self.daemons[name] = subprocess.Popen(words, stdin=subprocess.DEVNULL, cwd=self.settings.temporary)
 
     def wait(self, others: Sequence[socket.socket] = ()) -> List[socket.socket]:
-        """Wait for news or for others to be read, and show meanwhile what executors say."""
+        """Wait for signals or readable sockets, and copy the output of executors to the log."""
         ready = self.signals.wait(others, _LOG_INTERVAL)
         self._outputs.forward()
         return ready
 
     def exited_daemon(self) -> str:
-        """Say which daemon ended by itself, '' while all are there."""
+        """Return a sentence about a daemon that exited by itself, '' if all run."""
         for name, daemon in self.daemons.items():
             code = daemon.poll()
             if code is not None and not self.signals.has_sigterm:
@@ -269,7 +269,7 @@ def _run_leader(cluster: _Cluster, configuration: spark_settings.RequestedConfig
 
 
 def _gather(cluster: _Cluster, listener: socket.socket) -> List[Tuple[socket.socket, WorkerOffer]]:
-    """Wait until the other hosts are there and have said what they offer."""
+    """Wait until the other hosts are connected and have sent their offers."""
     found: List[Tuple[socket.socket, WorkerOffer]] = []
     until = time.monotonic() + rendezvous.PATIENCE
     while len(found) < len(cluster.part.found.hosts) - 1:
@@ -313,7 +313,7 @@ def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoR
     while status is None:
         broken = cluster.exited_daemon()
         if broken:
-            child_processes.terminate_script(driver)  # it waits for a cluster that is gone
+            child_processes.terminate_script(driver)  # it waits for a cluster that has ended
             raise ClusterError(broken)
         pid, found = os.waitpid(driver, os.WNOHANG)
         if pid:
@@ -343,7 +343,7 @@ def _gateways() -> List[int]:
 
 
 def _run_worker(cluster: _Cluster) -> bool:
-    """Have a worker for as long as the script runs."""
+    """Run a worker while the script runs."""
     part = cluster.part
     share = spark_settings.memory_share(part.memory(), leads=False)
     offer = spark_settings.worker_offer(share, part.place.cpus, alone=False)
@@ -354,7 +354,7 @@ def _run_worker(cluster: _Cluster) -> bool:
                 cluster.check()
             said = wire.receive(connection).header
         except EOFError:
-            cluster.terminate()  # the first host has failed, and says why
+            cluster.terminate()  # the first host has failed, and reports why
             return False
         cluster.configure(said["secret"], spark_settings.worker_properties)
         entry_point.print_note(f"a Spark worker with {offer.cpus} CPU(s) works here for {said['master']}.")
@@ -368,7 +368,7 @@ def _run_worker(cluster: _Cluster) -> bool:
 
 @contextlib.contextmanager
 def _connect_to_leader(cluster: _Cluster) -> Iterator[socket.socket]:
-    """Go to the door of the first host, which may not be open yet."""
+    """Connect to the socket of the first host, which may not exist yet."""
     part, until = cluster.part, time.monotonic() + rendezvous.PATIENCE
     folder = rendezvous.peer_folder(part.job, part.found.hosts[0])
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

@@ -14,18 +14,18 @@ MIN_HEAP = 512
 _MIB = 1 << 20
 _DAEMON_HEAP = 256
 _DAEMON = 384
-"""MiB of a master or a worker as a whole: what it computes is little, and a JVM is more than its heap."""
+"""MiB of memory of a master or a worker process: it computes little, but a JVM needs more than its heap."""
 _HEAP_SHARE = 0.7
-"""Of what is left for an executor: the rest is its JVM's own and its Python workers'."""
+"""Share of an executor's memory for its heap: the rest is for its JVM and its Python workers."""
 _DRIVER_SHARE = 0.2
 _DRIVER_MOST = 8192
 _OVERHEAD_LEAST, _OVERHEAD_SHARE = 384, 0.1
-"""What Spark counts for a JVM beside its heap."""
+"""MiB and share that Spark adds to the heap of a JVM."""
 
 CLASSES = "org.apache.spark.deploy"
 MASTER, WORKER = CLASSES + ".master.Master", CLASSES + ".worker.Worker"
 DRIVER_CLASS = CLASSES + ".SparkSubmit"
-"""What PySpark starts for the script."""
+"""Class that PySpark starts for the script."""
 
 _CLUSTER_PROPERTIES = ("spark.master", "spark.submit.deployMode", "spark.authenticate", "spark.authenticate.secret")
 """Properties without which a driver finds no way into the cluster."""
@@ -34,7 +34,7 @@ _EXECUTOR_MEMORY, _EXECUTOR_CPUS = "spark.executor.memory", "spark.executor.core
 _QUIET_JVM = "-XX:-UsePerfData"
 """Without the files that each JVM leaves in /tmp for tools that look at it."""
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""What computes next to nothing is up sooner when nothing is made ready for long work."""
+"""A JVM that computes next to nothing starts faster without preparations for long work."""
 
 
 class MemoryShare(NamedTuple):
@@ -45,14 +45,14 @@ class MemoryShare(NamedTuple):
 
 
 class WorkerOffer(NamedTuple):
-    """What the worker of a host offers: CPUs, and MiB; 0 CPUs of one that has no worker."""
+    """Resources of a host's worker: CPUs, and MiB of memory; 0 CPUs if the host has no worker."""
 
     cpus: int
     memory: int
 
 
 class HostSettings(NamedTuple):
-    """One host of the cluster: what it is called, Spark's folder, its own folder, one for temporary files, the key."""
+    """One host of the cluster: its name, Spark's folder, its own folder, one for temporary files, the key."""
 
     host: str
     spark: str
@@ -72,7 +72,7 @@ def memory_share(memory: int, *, leads: bool) -> MemoryShare:
 
 
 def worker_offer(share: MemoryShare, cpus: int, *, alone: bool) -> WorkerOffer:
-    """Say what a host's worker offers. The first of several hosts has none where it has no memory left for one."""
+    """Return the offer of a host's worker. The first of several hosts has no worker if its memory is too small."""
     if alone or _heap(share.executors) >= MIN_HEAP or not share.driver:
         return WorkerOffer(cpus, max(share.executors, MIN_HEAP))
     return WorkerOffer(0, 0)
@@ -83,9 +83,9 @@ def _heap(memory: int) -> int:
 
 
 def executor_heap(offers: Sequence[WorkerOffer], cpus: int = 0) -> int:
-    """Give the MiB of each executor's heap, all of one size: what the smallest host has, or a part for each of several.
+    """Return the MiB of each executor's heap, equal on all hosts: that of the smallest host, or a part of it.
 
-    Those have ``cpus`` of it each, and are no more than have a heap that Spark takes.
+    With ``cpus`` each host has several executors, as many as its CPUs and the minimum heap allow.
     """
     smallest = min((offer for offer in offers if offer.cpus), key=lambda offer: offer.memory)
     heap = _heap(smallest.memory)
@@ -103,7 +103,7 @@ def usable_cpus(wanted: Mapping[str, str], offers: Sequence[WorkerOffer]) -> Lis
 
 
 def format_summary(master: str, wanted: Mapping[str, str], offers: Sequence[WorkerOffer]) -> str:
-    """Say what a script gets."""
+    """Return a sentence about the resources of a script."""
     found, whole = usable_cpus(wanted, offers), sum(offer.cpus for offer in offers)
     cpus = f"{whole} CPU(s)" if sum(found) == whole else f"{sum(found)} of {whole} CPU(s)"
     hosts, memory = len(list(filter(None, found))), _mebibytes(_executor_memory(wanted, offers))
@@ -140,17 +140,17 @@ def oversize_reason(wanted: Mapping[str, str], offers: Sequence[WorkerOffer]) ->
 
 
 def master_address(host: str, port: int) -> str:
-    """Give the address of a master."""
+    """Return the address of a master."""
     return f"spark://{host}:{port}"
 
 
 def master_command(settings: HostSettings, port: int) -> List[str]:
-    """Give the words that start the master."""
+    """Return the command of the master."""
     return [_program(settings), MASTER, "--host", settings.host, "--port", str(port), "--webui-port", "0"]
 
 
 def worker_command(settings: HostSettings, offer: WorkerOffer, master: str) -> List[str]:
-    """Give the words that start the worker of a host."""
+    """Return the command of a host's worker."""
     words = [_program(settings), WORKER, "--host", settings.host, "--port", "0", "--webui-port", "0"]
     words += ["--cores", str(offer.cpus), "--memory", f"{offer.memory}m"]
     return [*words, "--work-dir", os.path.join(settings.folder, "work"), master]
@@ -161,7 +161,7 @@ def _program(settings: HostSettings) -> str:
 
 
 def variables(settings: HostSettings, python: str) -> Dict[str, str]:
-    """Give the variables of everything that is Spark's on a host, the script included."""
+    """Return the variables for all processes of Spark on a host, the script included."""
     return {
         "SPARK_HOME": settings.spark,
         "SPARK_CONF_DIR": os.path.join(settings.folder, "conf"),
@@ -187,12 +187,12 @@ def _security_properties(settings: HostSettings) -> Dict[str, str]:
 
 
 def worker_properties(settings: HostSettings) -> Dict[str, str]:
-    """Give the properties of a host that only has a worker."""
+    """Return the properties of a host that only has a worker."""
     return _security_properties(settings)
 
 
 def driver_properties(settings: HostSettings, master: str, name: str, driver: int) -> Dict[str, str]:
-    """Give the properties of the driver's host; ``driver`` is the MiB of its heap, ``name`` is the script's."""
+    """Return the properties of the driver's host; ``driver`` is the MiB of its heap, ``name`` is the script's."""
     return {
         **_security_properties(settings),
         "spark.master": master,
@@ -205,19 +205,19 @@ def driver_properties(settings: HostSettings, master: str, name: str, driver: in
         "spark.executor.defaultJavaOptions": _QUIET_JVM,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Each host has an /opt/ml of its own: what a task has done has to be in its place before the driver looks.
+        # Each host has its own /opt/ml: the output of a task must be in place before the driver looks for it.
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     }
 
 
 def executor_properties(wanted: Mapping[str, str], offers: Sequence[WorkerOffer]) -> Dict[str, str]:
-    """Give the properties of the executors, and for which of them a script waits at its first line of Spark."""
+    """Return the properties of the executors, and how many of them a script waits for at its first line of Spark."""
     # With dynamic allocation Spark has no executors before there is work.
     by_need = wanted.get("spark.dynamicAllocation.enabled", "").strip().lower() == "true"
     return {
         _EXECUTOR_MEMORY: _executor_memory(wanted, offers),
-        # So that the first stage of a script is shared by all hosts, not done by the one that was there first; what
-        # can never come is not waited for.
+        # So that all hosts share the first stage of a script, not only the first one that is ready. Executors that can
+        # never start are not waited for.
         "spark.cores.max": str(sum(usable_cpus(wanted, offers))),
         "spark.scheduler.minRegisteredResourcesRatio": "0.0" if by_need else "1.0",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
@@ -228,7 +228,7 @@ _COUNT = re.compile(r"\d{1,9}")
 _SIZE = re.compile(r"(\d{1,18})(b|[kmgtp]b?)?")
 _BYTES = {"b": 1, "k": 1 << 10, "m": _MIB, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 _MAX_EXCEPTION_LENGTH = 300
-"""Characters of an exception that are repeated, for a failure has room for 1024 with what the driver says of it."""
+"""Maximum characters of an exception in a failure, which has 1024 with the driver's own text."""
 _OF_WORKER = re.compile(
     r"PythonException:(?:[^\n]*\n){0,3}?[^\n]*Traceback \(most recent call last\):\n(.*?)\n(?:\s*\n|\s*at |\Z)",
     re.DOTALL,
@@ -260,7 +260,7 @@ appender.stderr.filter.end.onMismatch = NEUTRAL
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
 """
-"""Warnings and worse, without those of how each job ends and of what no PySpark from PyPI has."""
+"""Warnings and errors, without those at the end of each job and those of every PySpark from PyPI."""
 
 
 def format_properties(found: Mapping[str, str]) -> str:
@@ -276,7 +276,7 @@ def _escape(text: str, also: str = "") -> str:
 
 
 class RequestedConfiguration(NamedTuple):
-    """What SageMaker's ``configuration=`` says: properties, variables, and the classifications that none of us uses."""
+    """The content of SageMaker's ``configuration=``: properties, variables, and classifications without effect here."""
 
     properties: Dict[str, str]
     variables: Dict[str, str]
@@ -286,7 +286,7 @@ class RequestedConfiguration(NamedTuple):
 def parse_configuration(text: str) -> RequestedConfiguration:
     """Read ``configuration.json``: one classification or a list of them.
 
-    :raises ValueError: it is none; the text says what is wrong with it.
+    :raises ValueError: the text is no classification; the message names the fault.
     """
     try:
         raw = json.loads(text)
@@ -310,7 +310,7 @@ def parse_configuration(text: str) -> RequestedConfiguration:
 
 
 def _classes(raw: Any, above: str = "") -> Iterator[Tuple[str, Dict[str, str]]]:
-    """Give each classification, those within another one too, by its name and with its properties as text."""
+    """Yield each classification, those within another one too, by its name and with its properties as text."""
     if not isinstance(raw, list):
         raise ValueError(f"{type(raw).__name__} is not a list of classifications")  # noqa: TRY004 - one kind for all
     for one in raw:

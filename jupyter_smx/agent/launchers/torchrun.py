@@ -66,7 +66,7 @@ class Ranks:
             json.dump(said, file)
 
     def read_report(self, rank: int) -> Dict[str, Any]:
-        """Read what a rank reported; one that was killed said nothing."""
+        """Read the report of a rank; {} if it was killed."""
         try:
             with open(self._path(rank), encoding="utf-8") as file:
                 found: Dict[str, Any] = json.load(file)
@@ -76,7 +76,7 @@ class Ranks:
         return found
 
     def merge_reports(self, count: int, first: Optional[int]) -> None:
-        """Take over what the ranks say: the exception of the one that failed first, and what the leader imported."""
+        """Merge the reports of ranks: the exception of the one that failed first, and the leader's imports."""
         found = [self.read_report(rank) for rank in range(count)]
         self.result.report["imported"] = found[0].get("imported") or {}
         if first is not None:
@@ -111,19 +111,19 @@ def _listens(host: str, port: int) -> bool:
 
 
 def _await_leader(host: str, port: int) -> None:
-    """Wait until the leading host listens: PyTorch, which meets a closed door, comes back after half a second only."""
+    """Wait until the leading host listens: PyTorch retries a refused connection only after half a second."""
     until = time.monotonic() + _LEADER_PATIENCE
     while not _listens(host, port) and time.monotonic() < until:
         time.sleep(_RETRY_DELAY)
 
 
 def launch(words: List[str], script: List[str], ranks: Ranks, first_line: Callable[[], None]) -> None:
-    """Be ``torchrun`` with these words; returns when all ranks of all hosts have ended, or one has failed.
+    """Run ``torchrun`` with these arguments; return when all ranks of all hosts have ended, or one has failed.
 
-    PyTorch's own agent does everything: the rendezvous, the variables of the ranks, the watch over them. Only what
-    starts a rank is a fork of this process instead of another interpreter, which would import all modules again.
+    PyTorch's own agent does everything: the rendezvous, the variables of the ranks, their supervision. Only the start
+    of a rank is a fork of this process instead of a new interpreter, which would import all modules again.
 
-    :raises RefusalError: there is no PyTorch, or this is a system where what has imported it cannot be forked.
+    :raises RefusalError: there is no PyTorch, or the system cannot safely fork a process that has imported it.
     """
     if not process.LINUX:
         raise RefusalError("distribution: torchrun forks its ranks, which only Linux does safely.")

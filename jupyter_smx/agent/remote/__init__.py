@@ -1,5 +1,5 @@
-"""Do what an engine asks for on a machine that is not the controller's: launch, look at and end hosts there.
+"""Run commands of an engine on a machine that is not the controller's: launch, observe and end hosts there.
 
-The agent's archive is all that the machine needs: ``python agent.pyz remote VERB ROOT``. ``ROOT`` is the folder of one
-account, :mod:`jupyter_smx.agent.remote.cluster_store` describes it. Engines of ``jupyter_smx.engines.remote`` ask.
+The machine needs only the agent's archive: ``python agent.pyz remote VERB ROOT``. ``ROOT`` is the folder of one
+account, described in :mod:`jupyter_smx.agent.remote.cluster_store`. ``jupyter_smx.engines.remote`` sends the commands.
 """

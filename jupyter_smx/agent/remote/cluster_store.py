@@ -1,4 +1,4 @@
-"""Folders of clusters on a machine of other users' work: which hosts there are, which run, and which were released.
+"""Folders of clusters on a machine with work of other users: which hosts exist, which run, and which were released.
 
 ``ROOT/clusters/CLUSTER/HOST`` is a host's folder. ``CLUSTER/HOST.json`` is the description of that host where none of
 its jobs can write, with the owner and the GPUs that it got. ``CLUSTER/released`` says that the id is never used again.
@@ -19,7 +19,7 @@ from jupyter_smx.agent.system.files.host_folder import HostFolder
 from jupyter_smx.agent.system.processes import process_table
 
 START_LIMIT = 120.0
-"""Seconds after its description for which a host without an agent counts as one that starts."""
+"""Seconds after its description during which a host without an agent counts as starting."""
 _RELEASED = "released"
 _JSON = ".json"
 
@@ -33,7 +33,7 @@ class AgentIdentity(NamedTuple):
     python: str
 
     def is_alive(self) -> bool:
-        """Say whether exactly this process runs."""
+        """Return True if exactly this process runs."""
         return self.boot_id == process_table.boot_id() and process_table.is_alive((self.pid, self.start_time))
 
     def is_stopped(self) -> bool:
@@ -59,12 +59,12 @@ class ClusterStore:
         self.clusters = os.path.join(self.root, "clusters")
 
     def folder(self, name: HostName) -> HostFolder:
-        """Give the folder of a host, which need not exist."""
+        """Return the folder of a host, which need not exist."""
         return HostFolder(os.path.join(self.clusters, name.cluster, name.host))
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the lock of the account, which one process at a time has."""
+        """Hold the lock of the account, which only one process can have."""
         os.makedirs(self.clusters, mode=0o700, exist_ok=True)
         fd = os.open(os.path.join(self.root, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -101,7 +101,7 @@ class ClusterStore:
         return [name for name in every if self.is_live(name)]
 
     def is_live(self, name: HostName) -> bool:
-        """Say whether a host runs, or was described so lately that its agent may still start."""
+        """Return True if a host runs, or was described so recently that its agent may still start."""
         agent = self.agent(name)
         if agent is not None:
             return agent.is_alive()
@@ -144,7 +144,7 @@ class ClusterStore:
         return os.path.join(self.clusters, name.cluster, name.host + _JSON)
 
     def is_released(self, cluster: str) -> bool:
-        """Say whether a cluster was given back."""
+        """Return True if a cluster was released."""
         return os.path.exists(os.path.join(self.clusters, cluster, _RELEASED))
 
     def close(self, cluster: str) -> List[HostName]:

@@ -33,7 +33,7 @@ VERBS = {
 
 
 def main(words: List[str]) -> int:
-    """Answer one question; gives the exit code."""
+    """Answer one request; return the exit code."""
     verb, root = words[0], words[1]
     os.umask(0o077)
     store = ClusterStore(root)
@@ -47,7 +47,7 @@ def main(words: List[str]) -> int:
 
 
 def answer(store: ClusterStore, verb: str, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Answer a question, or refuse it; a disk that is full or closed to this user is a refusal in its own words."""
+    """Answer a request, or refuse it; a full or unwritable disk is a refusal with its own message."""
     module = importlib.import_module(f"{__package__}.{VERBS[verb]}")
     try:
         return {"answer": getattr(module, verb)(store, asked)}

@@ -50,7 +50,7 @@ _PIECE = 4_096
 _MAX_LINE = 4_000
 """Characters of an installer's line that are reported; the log has the rest."""
 _UNKNOWN_ARGUMENT = "unexpected argument"
-"""What an older uv says of an option that it does not have."""
+"""Part of the error message of an older uv for an unknown option."""
 _WHEELS_AGE = 86_400.0
 """Seconds after which packages that were sent for a build that never began are removed."""
 _MIN_UNUSED = 600.0
@@ -58,7 +58,7 @@ _MIN_UNUSED = 600.0
 
 
 def environment(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Provide an environment; ends with all that it started when its input or its output is closed.
+    """Provide an environment; kill all started processes if the input or the output is closed.
 
     ``asked`` has
 
@@ -104,10 +104,10 @@ def environment(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _end_with_engine() -> None:
-    """Go on in a session of its own, which ends as a whole when the engine or this process is gone.
+    """Continue in a new session, which is killed as a whole when the engine or this process is gone.
 
-    An installer starts processes, and none of them may go on for a launch that was given up. Of a controller that was
-    killed, ssh passes on the end of the input only; of one that closes the session also the end of the output.
+    An installer starts processes, and none of them may survive a launch that was given up. If the controller is killed,
+    ssh closes only the input; if it closes the session, ssh closes the output, too.
     """
     theirs, _ours = os.pipe()
     child = os.fork()
@@ -135,7 +135,7 @@ def _watch(parent: int) -> NoReturn:
 def _describe(asked: Dict[str, Any]) -> Dict[str, Any]:
     """Describe the base interpreter, and the variables with which installers start.
 
-    :raises VerbError: it cannot be started.
+    :raises VerbError: the base cannot be started.
     """
     setup = asked.get("setup", "")
     python = asked["python"] or ("python3" if setup else sys.executable)
@@ -196,7 +196,7 @@ def _python(folder: Path) -> str:
 
 def _use(folder: Path) -> bool:
     """Return True if an environment is ready, and note its use."""
-    if not os.path.exists(_python(folder)):  # also a link to a base that is gone
+    if not os.path.exists(_python(folder)):  # also a link to a base that was removed
         return False
     try:
         os.utime(folder / environment_build.READY)
@@ -206,7 +206,7 @@ def _use(folder: Path) -> bool:
 
 
 def _lock(folder: Path) -> int:
-    """Wait for the lock of an environment, also while another process removes its folder; gives the descriptor."""
+    """Wait for the lock of an environment, even if another process removes its folder; return the descriptor."""
     while True:
         lock = environment_build.open_lock(folder)
         try:
@@ -227,9 +227,9 @@ def _set_variables(variables: Dict[str, str]) -> None:
 
 
 def _install(folder: Path, asked: Dict[str, Any], base: Dict[str, str], lock: int) -> Optional[Dict[str, Any]]:
-    """Build with uv, or with pip where uv is not there, is too old, or passes over an option of the lines.
+    """Build with uv, or with pip if uv is missing, too old, or ignores an option of the lines.
 
-    Gives the answer of a build that failed; None if the environment is ready.
+    Return the answer of a build that failed; None if the environment is ready.
 
     :raises VerbError: packages are missing.
     """
@@ -264,9 +264,9 @@ def _install(folder: Path, asked: Dict[str, Any], base: Dict[str, str], lock: in
 
 
 def _wheels_folder(root: Path, asked: Dict[str, Any]) -> str:
-    """Give the folder of the packages that were sent, "" if none were.
+    """Return the folder of the packages that were sent, "" if none were.
 
-    :raises VerbError: one of them is missing, or came in part.
+    :raises VerbError: one of them is missing or incomplete.
     """
     wheels = asked.get("wheels")
     if not wheels:
@@ -299,7 +299,7 @@ def _remove_wheels(root: Path, asked: Dict[str, Any]) -> None:
 def list_environments(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     """List the environments of this account: ``name``, ``bytes`` on the disk, ``unused_seconds`` and ``requirements``.
 
-    ``is_ready`` is false of one that is being built, or whose build failed; ``is_used`` is true of one that runs hosts.
+    ``is_ready`` is false while it is built, or if its build failed; ``is_used`` is true while hosts run in it.
     """
     del asked
     used = _used(store)
@@ -320,10 +320,10 @@ def list_environments(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, A
 
 
 def delete_environments(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Delete the environments that were not used for ``asked["unused_seconds"]``; names them.
+    """Delete the environments that were not used for ``asked["unused_seconds"]``; return their names.
 
-    One that runs hosts, was used in the last ten minutes or is being built stays. Packages that were sent for a build
-    which never began go after a day.
+    An environment stays if hosts run in it, if it was used in the last ten minutes or is being built. Packages that
+    were sent for a build that never began are deleted after a day.
     """
     used = _used(store)
     root = Path(store.root)
@@ -361,7 +361,7 @@ def _used(store: ClusterStore) -> List[str]:
 
 
 def _interpreter(pid: int) -> str:
-    """Give the path by which a process was started, "" if it has ended."""
+    """Return the path of the program of a process, "" if it has ended."""
     try:
         with open("/proc/{}/cmdline".format(pid), "rb") as file:
             return os.fsdecode(file.read().split(b"\0")[0])
@@ -380,7 +380,7 @@ def _folders(top: Path) -> Iterator[Path]:
 
 
 def _age(folder: Path) -> float:
-    """Give the seconds since an environment was used, or, of one that is not ready, since its build began."""
+    """Return the seconds since an environment was used or, if it is not ready, since its build began."""
     for path in (folder / environment_build.READY, folder / environment_build.LOCK, folder):
         with contextlib.suppress(FileNotFoundError):
             return max(0.0, time.time() - path.stat().st_mtime)

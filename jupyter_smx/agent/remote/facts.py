@@ -1,4 +1,4 @@
-"""Say what this machine has: Python, processors, memory, GPUs, disk, network address, limits, uv."""
+"""Describe this machine: Python, processors, memory, GPUs, disk, network address, limits, uv."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ARCHIVES = "archives"
 _ANY_ADDRESS = ("192.0.2.1", 9)
-"""An address that no machine has (RFC 5737). The machine would take its main address to get there; it sends nothing."""
+"""An address that no machine has (RFC 5737), to find the main address by the route to it; nothing is sent."""
 
 
 def facts(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
@@ -67,7 +67,7 @@ def _usage(root: str, limit: float) -> Dict[str, Any]:
 
 
 def main_address() -> str:
-    """Give the address by which other machines most likely reach this one, "" where it has no network."""
+    """Return the address by which other machines most likely reach this one, "" if it has no network."""
     asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         asked.connect(_ANY_ADDRESS)
@@ -79,7 +79,7 @@ def main_address() -> str:
 
 
 def _first_address() -> str:
-    """Give the first address of an interface that is not the loopback, for a network without a way out."""
+    """Return the first address of an interface other than the loopback, for a network without a default route."""
     import fcntl  # noqa: PLC0415 - only here, and on Linux only
     import struct  # noqa: PLC0415
 

@@ -20,7 +20,7 @@ from jupyter_smx.agent.system.resources import cgroup_limits
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _PAUSE = 0.02
 _RELEASE_TIMEOUT = 5.0
-"""Seconds until processes of a refused launch must be gone."""
+"""Seconds until the processes of a refused launch must have exited."""
 _SETUP_FAILED = 95
 """Exit code of the shell of an environment whose last line failed."""
 _NOT_STARTED = (126, 127)
@@ -28,14 +28,14 @@ _NOT_STARTED = (126, 127)
 
 
 def launch(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Launch a host, or join the launch of another process; gives what finds it again.
+    """Launch a host, or join the launch of another process; return what finds it again.
 
     ``asked`` has ``owner``, ``machine`` (its name for people), ``cluster``, ``host``, ``description`` (``host.json``
     without what this machine decides), ``slots`` (0: one for each CPU), ``devices`` (names of GPUs; empty: what the
     driver lists), ``gpus`` (how many it needs), ``command`` (what is run in the place of ``python``), ``python``,
     ``setup`` (words of a shell before it, of the ``environment`` of that name) and ``timeout`` in seconds.
 
-    A refusal leaves nothing of the cluster here: launches of its other hosts are refused then, too.
+    A refusal leaves nothing of the cluster on this machine; launches of its other hosts are then refused, too.
 
     :raises VerbError: it was released, there is no slot or GPU now or ever, or its agent did not come up.
     """
@@ -52,7 +52,7 @@ def launch(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _take_back(store: ClusterStore, name: HostName, asked: Dict[str, Any]) -> None:
-    """Give back the slot, GPUs and control group of a launch that is refused, as far as the disk allows that."""
+    """Release the slot, GPUs and control group of a refused launch, as far as the disk allows that."""
     from jupyter_smx.agent.remote import release  # noqa: PLC0415 - launches seldom need it
 
     with contextlib.suppress(OSError, VerbError):
@@ -149,11 +149,11 @@ def _command(asked: Dict[str, Any], folder: str, ready: int) -> List[str]:
 def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> None:
     """Start the agent, and wait until it is ready, or ends.
 
-    :raises VerbError: it ended, and no other agent has the host.
+    :raises VerbError: it exited, and no other agent runs the host.
     """
     folder = store.folder(name)
     devices = ",".join(store.description(name)["devices"])
-    # The session's own variables, such as SSH_CONNECTION, mean nothing once it is closed.
+    # The session's own variables, such as SSH_CONNECTION, are invalid once it is closed.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SSH_")}
     variables = {**inherited, "JUPYTER_SMX_HOST": "/".join(name), **dict.fromkeys(GPU_VARIABLES, devices)}
     listening, ready = os.pipe()
@@ -192,7 +192,7 @@ def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: floa
 
 
 def _check_disk(code: int, machine: str) -> None:
-    """Look at how an agent ended that was to come up.
+    """Raise if the exit code of an agent shows an error of its disk.
 
     :raises VerbError: its disk is full, read-only or fails.
     """
@@ -229,7 +229,7 @@ def _python_error(asked: Dict[str, Any], why: str) -> VerbError:
 
 
 def _last_command(setup: str) -> str:
-    """Give the last line of an environment that is no comment; a failure of another one stops no shell."""
+    """Return the last line of an environment that is no comment; a failing earlier line does not stop the shell."""
     lines = [line.strip() for line in setup.splitlines()]
     return ([line for line in lines if line and not line.startswith("#")] or [setup.strip()])[-1]
 

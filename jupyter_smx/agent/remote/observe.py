@@ -1,4 +1,4 @@
-"""Look at hosts on this machine: which run, how each ended, and what finds it again."""
+"""Observe hosts on this machine: which run, how each ended, and how to find it again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def observe(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Look at the clusters that ``asked`` names: ``{"hosts": {cluster: {host: state}}, "boot_id": …}``.
+    """Observe the clusters in ``asked``: ``{"hosts": {cluster: {host: state}}, "boot_id": …}``.
 
     A state has ``running`` (None: its agent may still start) and, where there is or was an agent, what
     :func:`jupyter_smx.agent.remote.launch.launch` gave, and ``stopped`` (by SIGSTOP). A released cluster has no hosts
@@ -48,7 +48,7 @@ def list_clusters(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def socket_path(store: ClusterStore, name: HostName) -> str:
-    """Give a path of a host's socket that every program can connect to, by its short link where its own is too long."""
+    """Return a path of a host's socket that every program can connect to: its own or, if too long, a short link."""
     folder = store.folder(name)
     if len(os.fsencode(folder.socket)) <= SOCKET_LIMIT:
         return folder.socket
@@ -57,7 +57,7 @@ def socket_path(store: ClusterStore, name: HostName) -> str:
 
 
 def log_tail(store: ClusterStore, name: HostName) -> str:
-    """Give the last lines of a host's ``agent.log``, on one line."""
+    """Return the last lines of a host's ``agent.log``, on one line."""
     try:
         with open(store.folder(name).path(host_layout.AGENT_LOG), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL))

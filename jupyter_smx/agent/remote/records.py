@@ -1,4 +1,4 @@
-"""Read and delete what hosts left on the disk of this machine, and say how much room it takes."""
+"""Read and delete what hosts left on the disk of this machine, and measure its size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     """Read a part of a file in a host's spool: ``data`` in base64 and the ``size`` of the file; None if there is none.
 
     ``asked`` has ``cluster``, ``host``, ``path`` below the spool, ``offset`` and ``limit`` in bytes. A job could have
-    put anything there: no link is followed, nothing but a file is read.
+    put anything there, so links are not followed, and only files are read.
 
     :raises OSError: it cannot be read.
     """
@@ -43,7 +43,7 @@ def read(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
 def _open_below(top: str, path: str) -> int:
     """Open a file below a folder, folder by folder.
 
-    :raises OSError: it is not there, or is no file.
+    :raises OSError: it does not exist, or is no file.
     """
     parts = path.split("/")
     if "" in parts or ".." in parts or "." in parts:
@@ -64,9 +64,9 @@ def _open_below(top: str, path: str) -> int:
 
 
 def delete(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Delete the folders of clusters that ended, except those that ``asked["keep"]`` names; says which.
+    """Delete the folders of clusters that ended, except those in ``asked["keep"]``; return the deleted ones.
 
-    A folder that has no running host goes whether it was released or not: its agent has ended by itself.
+    A folder without running hosts is deleted even if it was not released: its agent has ended by itself.
     """
     kept = set(asked["keep"])
     gone = []
@@ -79,7 +79,7 @@ def delete(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def delete_archives(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Delete archives of other versions of the agent that no host of this account runs; says which."""
+    """Delete archives of other agent versions that no host of this account runs; return the deleted ones."""
     used = {asked["archive"]} | {str(store.description(name).get("archive", "")) for name in store.live_hosts()}
     found = [name for name in os.listdir(store.root) if name.startswith(ARCHIVE_PREFIX) and name not in used]
     for name in found:
@@ -88,7 +88,7 @@ def delete_archives(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any
 
 
 def disk_usage(path: str, deadline: float = float("inf")) -> int:
-    """Count the bytes that a folder takes on its disk; what cannot be read counts nothing.
+    """Count the bytes that a folder takes on its disk; parts that cannot be read count 0.
 
     Ends at ``deadline``, by the clock of ``time.monotonic``, with what was counted so far.
     """
@@ -108,7 +108,7 @@ def _sizes(path: str) -> Iterator[int]:
 
 
 def file_size(path: str) -> int:
-    """Give the bytes that a file takes on its disk.
+    """Return the bytes that a file takes on its disk.
 
     :raises OSError: there is none.
     """

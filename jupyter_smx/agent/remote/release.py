@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Release the cluster that ``asked`` names, within its ``timeout`` in seconds; gives what could not be removed.
+    """Release the cluster in ``asked`` within its ``timeout`` in seconds; return what could not be removed.
 
-    ``hosts`` has what the engine got when it launched them, by which they are found if their folders are gone. Logs,
-    records and artifacts of jobs stay. A cluster that has nothing here is released all the same.
+    ``hosts`` has the results of their launches, by which they are found if their folders are gone. Logs, records and
+    artifacts of jobs stay. A cluster without anything on this machine is released all the same.
 
-    :raises VerbError: a process is still there although it was killed.
+    :raises VerbError: a process still runs although it was killed.
     """
     cluster = asked["cluster"]
     hosts = store.close(cluster)
@@ -43,7 +43,7 @@ def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
         members = cgroup_limits.find_members(groups) & known.keys()
         return members | host_traces.find_unmarked(traces, known, checked)
 
-    # Those with a mark go first: what is left of the hosts then was started with a cleaned environment.
+    # Marked processes first: the others were started by them with a cleaned environment.
     left = process_table.kill_in_turn([select, select_unmarked], float(asked["timeout"]))
     if left:
         raise VerbError(
@@ -72,7 +72,7 @@ def _groups(store: ClusterStore, cluster: str, hosts: Iterable[str]) -> List[str
 
 
 def _try(remove: Callable[[str], None], path: str) -> str:
-    """Remove something; gives why it is still there, "" where it is not."""
+    """Remove a path; return the reason if it still exists, else ""."""
     try:
         remove(path)
     except FileNotFoundError:

@@ -15,7 +15,7 @@ _NAMESPACES = ("user", "mnt")
 
 
 def shell(store: ClusterStore, words: List[str]) -> int:
-    """Become a shell in the namespaces of a host: ``CLUSTER HOST``; gives an exit code only where that fails."""
+    """Become a shell in the namespaces of a host: ``CLUSTER HOST``; return an exit code only on failure."""
     name = HostName(words[0], words[1])
     agent = store.agent(name)
     if agent is None or not agent.is_alive():
@@ -53,7 +53,7 @@ def _shell_in(folder: str) -> List[str]:
 def relay(socket_path: str) -> int:
     """Carry bytes between a unix socket and this process's input and output until one of them ends.
 
-    For machines on which sshd forwards no sockets. The first byte out says that the socket has been reached.
+    For machines on which sshd forwards no sockets. The first byte of the output reports that the socket is connected.
     """
     agent = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -62,7 +62,7 @@ def relay(socket_path: str) -> int:
         sys.stderr.write(f"{error.strerror}\n")
         return 1
     os.write(1, b"+")
-    # Two threads: one loop would stand still when both sides are full.
+    # Two threads: one loop would block when both sides are full.
     out = threading.Thread(target=_copy_out, args=(agent,), daemon=True)
     out.start()
     _copy_in(agent)

@@ -1,4 +1,4 @@
-"""Say no to an engine in the form of its own errors."""
+"""Errors of remote commands in the form of the engine port's errors."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ REFUSED = "refused"
 
 
 class VerbError(Exception):
-    """What an engine asked for is not done; ``kind`` is ``refused`` or ``unavailable``, as the engine port has them.
+    """A request of an engine was not carried out; ``kind`` is ``refused`` or ``unavailable``, as in the engine port.
 
-    ``transient`` says whether the same question may be answered later.
+    ``transient`` is true if the same request may succeed later.
     """
 
     def __init__(self, message: str, *, kind: str = REFUSED, transient: bool = False, **words: str) -> None:
@@ -21,5 +21,5 @@ class VerbError(Exception):
         """``field``, ``value``, ``rule`` and ``cure`` of the error, as far as there are any."""
 
     def frame(self) -> Dict[str, Any]:
-        """Give the line that the engine reads."""
+        """Return the error as the line that the engine reads."""
         return {self.kind: {"message": str(self), "transient": self.transient, **self.words}}

@@ -12,7 +12,7 @@ from jupyter_smx.agent.system.files import safe_open
 from jupyter_smx.agent.system.files.walk import descend, raise_unless_loop
 
 MAX_LISTED = 100_000
-"""Files that are listed at most; beyond it nothing is said, for a look at each would keep the job waiting."""
+"""Maximum number of files to list; above it there is no digest, because the job would wait for the listing."""
 LINKED_SHARE = 16
 """Part of the limit that is read of linked files, because only the job itself reads these otherwise."""
 _PIECE = 1 << 20
@@ -34,7 +34,7 @@ class ChannelFile(NamedTuple):
     mtime_ns: int
     identity: Tuple[Union[int, str], ...]
     settled: bool
-    """Whether any later change gives it another time."""
+    """True if every later change gives the file another time."""
 
 
 DigestCache = Dict[str, List[Any]]
@@ -68,9 +68,9 @@ def list_files(
 
 
 def stat_file(name: str, path: str) -> ChannelFile:
-    """Describe one file, wherever a link leads.
+    """Describe one file; links are followed.
 
-    :raises OSError: it is not there.
+    :raises OSError: it does not exist.
     """
     now, found = time.time(), os.stat(path)
     identity = (found.st_dev, found.st_ino, found.st_ctime_ns)
@@ -78,7 +78,7 @@ def stat_file(name: str, path: str) -> ChannelFile:
 
 
 def hash_file(file: IO[bytes]) -> str:
-    """Give the SHA-256 of what is left of a file that is open, in pieces: no more of it is ever in memory."""
+    """Return the SHA-256 of the rest of an open file, read in pieces to save memory."""
     digest = hashlib.sha256()
     for piece in iter(lambda: file.read(_PIECE), b""):
         digest.update(piece)
@@ -86,7 +86,7 @@ def hash_file(file: IO[bytes]) -> str:
 
 
 def hash_path(path: str) -> str:
-    """Give the SHA-256 of a file.
+    """Return the SHA-256 of a file.
 
     :raises OSError: it cannot be read, or is no file.
     """

@@ -7,7 +7,7 @@ from typing import Any, Dict, Tuple
 from jupyter_smx.agent.stores import objects, url_schemes
 
 _CONNECTING, _SILENCE = 30.0, 300.0
-"""Seconds that one waits for the web; how long a file takes as a whole says nothing."""
+"""Seconds to wait for a connection, and for data; the whole file may take any time."""
 
 
 class PackageMissingError(Exception):
@@ -21,7 +21,7 @@ def required_packages(url: str) -> str:
 
 
 def is_web(url: str) -> bool:
-    """Say whether a URL is one of the web, whose folders are pages."""
+    """Return True if a URL is one of the web, whose folders are HTML pages."""
     return objects.protocol(url) in url_schemes.WEB
 
 
@@ -39,10 +39,10 @@ def _options(url: str) -> Dict[str, Any]:
 
 
 def find_filesystem(url: str, *, cached: bool = False, fresh: bool = False) -> Tuple[Any, str]:
-    """Find the file system of a URL, and what the URL is called there; it may keep its listings where ``cached``.
+    """Return the file system of a URL, and the path of the URL there; with ``cached`` it may store its listings.
 
-    What is no more than one connection is a new one where ``fresh``: fsspec keeps the one before, also when the server
-    has ended it meanwhile.
+    With ``fresh``, a file system that consists of one connection is a new one: fsspec caches instances, even if the
+    server has closed the connection meanwhile.
 
     :raises LackError: a package is not installed here.
     """
@@ -54,11 +54,11 @@ def find_filesystem(url: str, *, cached: bool = False, fresh: bool = False) -> T
         raise ValueError("fsspec has no URLs for this protocol: mount the server, or use https://")
     try:
         words = _options(url)
-        if objects.protocol(url) not in url_schemes.SSH:  # it keeps no listings, and hands each word to its library
+        if objects.protocol(url) not in url_schemes.SSH:  # it keeps no listings, and passes every option to its library
             words["use_listings_cache"] = cached
         if "://" not in url or objects.split_chain(url)[1]:
             system, path = fsspec.core.url_to_fs(url, **words)
-        else:  # that function takes every :: for a chain, and a key may have one
+        else:  # that function treats every :: as a chain, but a key may contain one
             kind = fsspec.get_filesystem_class(url.split("://", 1)[0])
             words["skip_instance_cache"] = fresh and not kind.async_impl
             told = kind._get_kwargs_from_urls(url)  # noqa: SLF001 - as fsspec does

@@ -31,7 +31,7 @@ def _object(url: str, info: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def list_objects(source: str) -> List[Dict[str, Any]]:
-    """List the objects whose URL begins with ``source``, and of a page of the web the one that it is."""
+    """List the objects whose URL begins with ``source``; for a web page that is no folder, the page itself."""
     if filesystems.is_web(source):
         return describe_objects(_pages(source) if source.endswith("/") else [source])
     system, path = filesystems.find_filesystem(source)
@@ -40,7 +40,7 @@ def list_objects(source: str) -> List[Dict[str, Any]]:
     if not folder and not archive:  # the whole of a bucket, or of a server
         root = "/" if objects.protocol(source) in url_schemes.SERVERS else ""
         folder, start = (slash, start) if slash else (path or root, "")
-    # Not every store can be asked for a piece of a name; what is too much is left out later, by its key.
+    # Not every store can filter by a part of a name; other objects are dropped later, by key.
     words = (
         {"prefix": start} if start and objects.protocol(source) in (*url_schemes.AMAZON, *url_schemes.GOOGLE) else {}
     )
@@ -107,7 +107,7 @@ def read_object(url: str) -> str:
 
 
 def fetch_objects(pairs: List[List[str]]) -> List[str]:
-    """Bring objects into files; gives the SHA-256 of each."""
+    """Download objects into files; return the SHA-256 of each."""
     if not pairs:
         return []
     return _map_parallel(_fetch_one, pairs, cached=True)

@@ -1,7 +1,7 @@
 """Mount object stores as folders: rclone or mount-s3 serves a FUSE mount that this host made itself.
 
-A user's ``fusermount3`` has its right from root, which it has not in a world of the user's own. The agent has the right
-to mount there: it mounts an open ``/dev/fuse``, and what rclone takes for ``fusermount3`` hands that over to it.
+A user's ``fusermount3`` gets its permission from root, which it lacks in a namespace of the user's own. The agent may
+mount there: it mounts an open ``/dev/fuse``, and a program in the place of ``fusermount3`` passes it to rclone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEVICE = "/dev/fuse"
 _VARIABLE = "JUPYTER_SMX_FUSE"
 _COMM_FD_VARIABLE = "_FUSE_COMMFD"
 _MIN_FD = 100
-"""Below it rclone gives numbers of its own to what ``fusermount3`` gets."""
+"""Minimum descriptor: rclone uses lower numbers for the descriptors that it passes to ``fusermount3``."""
 _NOSUID, _NODEV = 2, 4
 _REMOTE = "smx"
 _ANONYMOUS = "anon"
@@ -41,7 +41,7 @@ _WORDS = ("--read-only", "--allow-non-empty", "--use-server-modtime", "--vfs-cac
 
 
 def mount_obstacle(source: str, rclone: str) -> str:
-    """Say why a source cannot be mounted on this host, '' where it can; ``rclone`` is '' where there is none."""
+    """Return why a source cannot be mounted on this host, '' where it can; ``rclone`` is '' where there is none."""
     if objects.protocol(source) not in (*url_schemes.AMAZON, *url_schemes.GOOGLE):
         return f"only s3:// and gs:// can be mounted, and not {objects.protocol(source)}://"
     if not rclone and not _mountpoint(source):
@@ -86,7 +86,7 @@ def find_mount_s3() -> str:
 
 
 def rclone_settings(source: str, given: Dict[str, str], access: str = "") -> Dict[str, str]:
-    """Tell rclone by variables what the tools of AWS and Google read from theirs."""
+    """Return rclone's variables for the settings that the tools of AWS and Google read from theirs."""
     prefix = f"RCLONE_CONFIG_{_REMOTE.upper()}_"
     found = _google_settings(given, access) if objects.protocol(source) in url_schemes.GOOGLE else _aws_settings(given)
     return {prefix + name: value for name, value in found.items() if value}
@@ -111,13 +111,13 @@ def _aws_settings(given: Dict[str, str]) -> Dict[str, str]:
 
 
 def rclone_command(rclone: str, source: str, target: str) -> List[str]:
-    """Give the words that start rclone for a source, which is a whole folder."""
+    """Return the command of rclone for a source, which is a whole folder."""
     folder = source.split("://", 1)[1].rstrip("/")
     return [rclone, "mount", f"{_REMOTE}:{folder}", target, *_WORDS, "--config", os.devnull, "--log-level", "ERROR"]
 
 
 def mount_s3_command(program: str, source: str, given: Dict[str, str]) -> List[str]:
-    """Give the command of mount-s3 for a source, which is a whole folder; ``given`` are the variables of AWS."""
+    """Return the command of mount-s3 for a source, which is a whole folder; ``given`` are the variables of AWS."""
     bucket, _, folder = source.split("://", 1)[1].strip("/").partition("/")
     words = [program, bucket, _OPEN_DEVICE, "--read-only", "--foreground"]
     if folder:
@@ -132,7 +132,7 @@ def mount_s3_command(program: str, source: str, given: Dict[str, str]) -> List[s
 
 
 def mount_request(rclone: str, source: str, target: str, environment: Dict[str, str], access: str) -> Dict[str, Any]:
-    """Say what is to be mounted where, for a job with these variables; :func:`start_mount` does it."""
+    """Return the request for a mount, for a job with these variables; :func:`start_mount` carries it out."""
     told = rclone_settings(source, {**os.environ, **environment}, access)
     program = _mountpoint(source)
     if program:
@@ -165,9 +165,9 @@ def run_mount_helper(words: List[str]) -> int:
 
 
 def start_mount(request: Dict[str, Any]) -> int:
-    """Mount an object store as ``request`` says (``words``, ``environment``, ``target``); gives the pid of its server.
+    """Mount an object store by a ``request`` (``words``, ``environment``, ``target``); return the pid of its server.
 
-    :raises OSError: the system refuses.
+    :raises OSError: the system refuses the mount.
     """
     low = os.open(DEVICE, os.O_RDWR)
     device = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _MIN_FD)
@@ -196,6 +196,6 @@ def _become(request: Dict[str, Any], device: int) -> None:
         environment = {**with_identity(os.environ, request["environment"]), _VARIABLE: str(device)}
         environment["PATH"] = os.pathsep.join([request["helper"], environment.get("PATH", os.defpath)])
         words = [f"{word}{device}" if word == _OPEN_DEVICE else word for word in request["words"]]
-        os.execve(words[0], words, environment)  # noqa: S606 - no shell is wanted
+        os.execve(words[0], words, environment)  # noqa: S606 - no shell is needed
     finally:
         os._exit(127)

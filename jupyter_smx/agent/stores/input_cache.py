@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.stores.listing import ChannelListing, Item
 
     FetchCallback = Callable[[List[Tuple[Item, str]]], List[Tuple[str, bool]]]
-    """Brings objects into files; gives of each the SHA-256, and whether that is what its tag stands for."""
+    """Downloads objects into files; returns for each the SHA-256, and True if that belongs to the object's tag."""
 
 _FICLONE = 0x40049409
 _PIECE = 1 << 20
@@ -58,7 +58,7 @@ def clone(source: str, target: str) -> bool:
 def copy_file(source: str, target: str) -> None:
     """Copy a file with its mode and times.
 
-    :raises OSError: it cannot be read, or there is no room.
+    :raises OSError: it cannot be read, or the disk is full.
     """
     if not os.path.isfile(source) or not clone(source, target):
         shutil.copyfile(source, target)
@@ -66,7 +66,7 @@ def copy_file(source: str, target: str) -> None:
 
 
 def _try_link(source: str, target: str) -> bool:
-    """Give a file a second name; False where it has as many as the file system allows."""
+    """Create a hard link to a file; return False if the file has as many links as the file system allows."""
     try:
         os.link(source, target)
     except OSError as error:
@@ -99,7 +99,7 @@ class InputCache:
         self._contents: Set[str] = set()
 
     def path(self, *names: str) -> str:
-        """Give the path of something in the store."""
+        """Return the path of a part of the store."""
         return os.path.join(self.root, *names)
 
     def make(self) -> None:
@@ -122,7 +122,7 @@ class InputCache:
     # Taking in
 
     def is_hashed(self, listing: ChannelListing) -> bool:
-        """Say whether the contents of a channel are read, so that equal ones are kept once wherever they come from."""
+        """Return True if contents of a channel are read, so that equal ones are stored once, whatever their source."""
         return listing.size <= self.limit and len(listing.items) <= self.max_hashed_files
 
     def _load_contents(self) -> None:
@@ -149,7 +149,7 @@ class InputCache:
         )
 
     def _cached_mark(self, item: Item, *, hashed: bool) -> str:
-        """Give the mark of a file that did not change and is here, '' otherwise; nothing is read for it."""
+        """Return the mark of an unchanged file whose content is stored here, '' otherwise; reads no content."""
         if not hashed:
             mark = _mark_of_source(item) if item.file.settled else ""
         else:
@@ -169,7 +169,7 @@ class InputCache:
         return item.name, os.stat(self.path("contents", f"{mark}-{item.mode:o}")).st_size, mark
 
     def _rehash_mark(self, item: Item) -> str:
-        """Give the content of a file that was only touched, so that it is here all the same; '' if it is not."""
+        """Return the mark of a file with a new time but the stored content, '' if the content is another one."""
         before = self.digest_cache.get(item.file.path)
         if before is None or f"{before[3]}-{item.mode:o}" not in self._contents:
             return ""
@@ -271,7 +271,7 @@ class InputCache:
         return key
 
     def layer(self, key: str, target: str) -> Dict[str, str]:
-        """Make the folders of a fresh layer over a tree; gives the request for its mount at ``target``."""
+        """Create the folders of a new layer over a tree; return the request for its mount at ``target``."""
         top = os.path.join("layers", os.urandom(8).hex())
         for name in ("upper", "work"):
             os.makedirs(self.path(top, name))
@@ -289,9 +289,9 @@ class InputCache:
             os.rename(self.path("layers", name), self.path("trash", name))
 
     def prune(self, room: Optional[Callable[[], int]] = None) -> None:
-        """Forget the trees that were not used for longest, until what is kept is half of the room that there would be.
+        """Retire the trees that were not used for longest, until the rest takes at most half of the available space.
 
-        What is in the trash afterwards, and the contents that no tree has, is deleted by :meth:`empty_trash`.
+        The trash, and contents without a tree, are deleted later by :meth:`empty_trash`.
         """
         trees = sorted(_trees_by_age(self.path("trees")), reverse=True)
         kept = sum(size or 0 for _used, _name, size in trees)
@@ -332,7 +332,7 @@ class InputCache:
         return room.f_bavail * room.f_frsize
 
     def has_trash(self) -> bool:
-        """Say whether there is anything to delete."""
+        """Return True if there is anything to delete."""
         return any(_names(self.path(folder)) for folder in ("trash", "parts"))
 
     def empty_trash(self) -> None:
@@ -340,7 +340,7 @@ class InputCache:
         host_cleanup.clear_folder(self.path("trash"))
         with self.lock(wait=False) as mine:
             if not mine:
-                return  # a job takes inputs in now; there will be another idle moment
+                return  # a job adds inputs now; the next idle moment will do
             host_cleanup.clear_folder(self.path("parts"))
             with os.scandir(self.path("contents")) as entries:
                 for entry in entries:
@@ -367,7 +367,7 @@ def _names(folder: str) -> List[str]:
 
 
 def _size(tree: str) -> Optional[int]:
-    """Give the bytes of a tree, None of one that is not there or not whole."""
+    """Return the bytes of a tree, None if it is missing or incomplete."""
     try:
         with open(os.path.join(tree, "bytes"), encoding="ascii") as file:
             return int(file.read())

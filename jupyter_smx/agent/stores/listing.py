@@ -12,7 +12,7 @@ from jupyter_smx.agent.system.files.walk import LoopError, descend
 
 
 class ListingError(RefusalError):
-    """What a source holds cannot be an input."""
+    """The content of a source cannot be an input."""
 
 
 class Item(NamedTuple):
@@ -24,7 +24,7 @@ class Item(NamedTuple):
 
     @property
     def fingerprint(self) -> List[object]:
-        """Give what :data:`digest.DigestCache` compares."""
+        """Return the fields that :data:`digest.DigestCache` compares."""
         return [self.file.size, self.file.mtime_ns, list(self.file.identity)]
 
 
@@ -36,7 +36,7 @@ class ChannelListing(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Give the bytes of all files."""
+        """Return the bytes of all files."""
         return sum(item.file.size for item in self.items)
 
 
@@ -52,10 +52,10 @@ def _item(name: str, path: str, found: os.stat_result, now: float) -> Item:
 def list_sources(
     pairs: List[Tuple[str, str]], now: float, drop_link: Optional[Callable[[str], bool]] = None
 ) -> ChannelListing:
-    """Look at everything that a channel consists of; links are followed, except those that ``drop_link`` leaves out.
+    """List all files of a channel; links are followed, except those that ``drop_link`` leaves out.
 
-    :raises ListingError: a link that leads into itself, or something that is no file.
-    :raises OSError: something is not there or cannot be looked into.
+    :raises ListingError: a link leads to a folder that contains it, or an entry is neither file nor folder.
+    :raises OSError: an entry does not exist or cannot be read.
     """
     found = ChannelListing([], [])
     for name, path in pairs:

@@ -1,7 +1,7 @@
 """Select the objects of a store for a channel as SageMaker does, and derive their file names.
 
-A prefix is a piece of text and no folder: ``s3://b/tr`` means every key that begins with ``tr``. What tells one content
-of an object from another is its tag, or where its store gives none its time. Pure functions.
+A prefix is a piece of text and no folder: ``s3://b/tr`` means every key that begins with ``tr``. An object's content
+is identified by its tag or, if its store has none, by its time. Pure functions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TIMES = (
     "mtime",
 )
 _INSIDE = ("CRC",)
-"""In an archive times say little: two archives of the same files may have the same times."""
+"""Keys of a checksum. In an archive times say little: two archives of the same files may have the same times."""
 _MILLISECONDS = 1e11
 
 
@@ -41,7 +41,7 @@ class ObjectsError(RefusalError):
 
 
 class Object(NamedTuple):
-    """One object: where it is, its bytes, what changes with its content ('' if nothing), its name in the channel."""
+    """One object: URL, size in bytes, a mark that changes with its content ('' if unknown), name in the channel."""
 
     url: str
     size: int
@@ -50,7 +50,7 @@ class Object(NamedTuple):
 
 
 def is_url(source: str) -> bool:
-    """Say whether a source is no path of this machine."""
+    """Return True if a source is no path of this machine."""
     return url_schemes.URL_OR_CHAIN.match(source) is not None
 
 
@@ -61,14 +61,14 @@ def split_chain(source: str) -> Tuple[str, str]:
 
 
 def protocol(source: str) -> str:
-    """Give what stands before ``://``."""
+    """Return the part before ``://``."""
     return re.split(r"://|::", source, maxsplit=1)[0].lower()
 
 
 def object_url(name: str, path: str, source: str) -> str:
-    """Give the URL of an object that its store calls ``name``, in the user's words for ``source``, there ``path``.
+    """Return the URL of the object ``name``, in the user's spelling of ``source``; ``path`` is the store's spelling.
 
-    Stores leave out the protocol, some the server as well: what both end with is where the names begin to differ.
+    Stores leave out the protocol, and some the server: the names differ before the common end of both spellings.
     """
     kind, mark, place = source.partition("://")
     written, own = kind + mark + place.rstrip("/"), path.rstrip("/")
@@ -78,7 +78,7 @@ def object_url(name: str, path: str, source: str) -> str:
 
 
 def select_pages(links: Iterable[str], folder: str) -> List[str]:
-    """Give the pages below ``folder`` among the links of a listing: none with a query, as those that only sort it."""
+    """Return the pages below ``folder`` among the links of a listing, without links that have a query."""
     import html  # noqa: PLC0415 - for the web alone: each start of a host would wait for it, and it is large
     from urllib.parse import urljoin, urlsplit  # noqa: PLC0415 - as above
 
@@ -88,9 +88,9 @@ def select_pages(links: Iterable[str], folder: str) -> List[str]:
 
 
 def object_name(key: str, prefix: str) -> str:
-    """Give the name that an object has in a channel: what comes after the prefix where that ends a folder's name.
+    """Return the name of an object in a channel: the part after the prefix, if that ends a folder's name.
 
-    Of a prefix that is a part of a name the whole name is kept, and of an object itself its last part.
+    If the prefix cuts a name, the whole name is kept; if it is the object itself, its last part.
     """
     rest = key[len(prefix) :]
     if not prefix or prefix.endswith("/"):
@@ -101,9 +101,9 @@ def object_name(key: str, prefix: str) -> str:
 
 
 def select_objects(found: List[Object], source: str) -> List[Object]:
-    """Name the objects that a listing of ``source`` gave: those that it means, in the order of their keys.
+    """Return the objects of a listing of ``source`` that it selects, with names, in the order of their keys.
 
-    Keys that end with a slash stand for folders, and hold nothing.
+    Keys that end with a slash stand for folders, and have no content.
     """
     from urllib.parse import unquote, urlsplit  # noqa: PLC0415 - as above
 
@@ -137,16 +137,16 @@ def check_objects(objects: List[Object], channel: str) -> None:
 
 
 def select_share(objects: List[Object], part: ShareSpec) -> List[Object]:
-    """Give a host's part of the objects: every ``count``-th, from ``turn`` on, in the order of keys."""
+    """Return a host's part of the objects: every ``count``-th, from ``turn`` on, in the order of keys."""
     if part["count"] == 1:
         return objects
     return sorted(objects, key=lambda one: one.url)[part["turn"] :: part["count"]]
 
 
 def parse_manifest(text: str, source: str) -> List[Tuple[str, str]]:
-    """Read a manifest: the objects that it names, and their names in the channel, which are their keys.
+    """Read a manifest; return its objects, and their names in the channel, which are their keys.
 
-    :raises ObjectsError: it is none; the text says why.
+    :raises ObjectsError: it is no manifest; the text has the reason.
     """
     try:
         rows: Any = json.loads(text)
@@ -168,7 +168,7 @@ def parse_manifest(text: str, source: str) -> List[Tuple[str, str]]:
 
 
 def change_tag(info: Dict[str, Any], now: float, *, inside: bool) -> str:
-    """Give a tag that changes with an object's content, '' if there is none, or if it was written just now.
+    """Return a tag that changes with an object's content, '' if there is none, or if it was written just now.
 
     A time in an unknown form may be exact to minutes only, as of some FTP servers, so it is no tag either.
     ``inside`` says that the object is in an archive.
@@ -180,7 +180,7 @@ def change_tag(info: Dict[str, Any], now: float, *, inside: bool) -> str:
 
 
 def modified_time(info: Dict[str, Any]) -> Optional[float]:
-    """Give when an object was written, in seconds; None if its store gives no time, or one in an unknown form."""
+    """Return when an object was written, in seconds; None if its store gives no time, or one in an unknown form."""
     told = next((info[name] for name in _TIMES if info.get(name) not in (None, "")), None)
     return None if told is None else _seconds(told)
 

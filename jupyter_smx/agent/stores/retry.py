@@ -14,7 +14,7 @@ from jupyter_smx.agent.stores.filesystems import PackageMissingError
 _NO_ROOM_ON_FTP = ("452", "552")
 """Its answers where the disk is full, or what the user may store is used up."""
 _NAMES = (FileExistsError, IsADirectoryError, NotADirectoryError)
-"""What is said where a name is another thing's already."""
+"""Errors for a name that belongs to something else already."""
 _LASTING = (
     PackageMissingError,
     FileNotFoundError,
@@ -41,12 +41,12 @@ _LOGIN = (
 )
 """Errors of file servers for failed logins: SFTP by paramiko, SMB by smbprotocol."""
 _STATUS = ("status", "status_code", "code")
-"""How errors of aiohttp, Azure and Google call the status of HTTP; botocore's have it in their response."""
+"""Attributes with the HTTP status in errors of aiohttp, Azure and Google; botocore's have it in their response."""
 _NO_RIGHTS = (401, 403)
 _PASSING = (408, 409, 425, 429)
 """Refusals by HTTP that are about the moment."""
 _PASSING_CODES = ("RequestTimeout", "IncompleteBody", "BadDigest", "SHA256Mismatch", "Throttl", "LimitExceeded")
-"""What S3 and its like also say with the status 400: about the way there, or about too much at once."""
+"""Codes of S3 and similar stores with status 400 for transient faults: of the transfer, or of too many requests."""
 _CREDENTIAL_SOURCES = (
     "Credentials come from --env, else from variables of the terminal of JupyterLab at the start of the controller or "
     "warm host, else from files such as ~/.aws/credentials, which are read each time "
@@ -56,7 +56,7 @@ _RENEW = "Store them in ~/.aws/credentials, and set --env AWS_PROFILE=NAME."
 
 
 def retry(work: Callable[[], None]) -> None:
-    """Do some work; what may pass is tried again."""
+    """Call ``work``; repeat it after transient errors."""
     for pause in _PAUSES:
         if _goes_well(work):
             return
@@ -84,21 +84,21 @@ def is_transient(error: Exception) -> bool:
 
 
 def is_full(error: BaseException) -> bool:
-    """Say whether there is no room where something was written."""
+    """Return True if the disk or the quota of the destination is full."""
     return errors.find_errno(error) in errors.NO_ROOM or (
         isinstance(error, Error) and str(error)[:3] in _NO_ROOM_ON_FTP
     )
 
 
 def _is_refusal(error: BaseException) -> bool:
-    """Say whether a service answered that it will never do this as it was asked to."""
+    """Return True if a service refused the request for good."""
     status = _status(error)
     is_passing = any(word in _code(one) for one in _causes(error) for word in _PASSING_CODES)
     return 400 <= status < 500 and status not in _PASSING and not is_passing  # noqa: PLR2004 - as HTTP defines them
 
 
 def _status(error: BaseException) -> int:
-    """Give the HTTP status that a service answered with, 0 where there is none."""
+    """Return the HTTP status of a service's answer, 0 if there is none."""
     for one in _causes(error):
         response = getattr(one, "response", None)
         told = response.get("ResponseMetadata") if isinstance(response, dict) else None
@@ -107,7 +107,7 @@ def _status(error: BaseException) -> int:
         found = next((number for number in numbers if isinstance(number, int) and number), 0)
         if found:
             return found
-        if isinstance(one, OSError) and str(one).startswith("Forbidden: "):  # all that gcsfs says of a 403
+        if isinstance(one, OSError) and str(one).startswith("Forbidden: "):  # gcsfs reports a 403 by this text only
             return 403
     return 0
 
@@ -119,20 +119,20 @@ def _causes(error: Optional[BaseException]) -> Iterator[BaseException]:
 
 
 def _code(error: BaseException) -> str:
-    """Give the code that the service answered with, '' where there is none; s3fs keeps it in the cause alone."""
+    """Return the error code of a service's answer, '' if there is none; s3fs has it only in the cause."""
     response = getattr(error, "response", None)
     told = response.get("Error") if isinstance(response, dict) else None
     return str(told.get("Code", "")) if isinstance(told, dict) else ""
 
 
 def _is_one_of(error: BaseException, names: Sequence[str]) -> bool:
-    """Say whether an error, or what it comes from, is of such a class, has such a code or tells it."""
+    """Return True if an error or one of its causes has one of these names as its class, its code or in its text."""
     said = [f"{type(one).__name__} {_code(one)} {one}" for one in _causes(error)]
     return any(name in text for name in names for text in said)
 
 
 def format_error(error: BaseException, source: str) -> str:
-    """Say what went wrong with a source, and what helps."""
+    """Return a message with the reason and the cure of an error of a source."""
     denied = f"its disk is full ({error})." if is_full(error) else _format_denied(error)
     if denied:
         return f"{source}: {denied}"

@@ -10,7 +10,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from jupyter_smx.agent.system.files.walk import descend
 
 PART = ".smx-part-"
-"""How the name begins under which a file is written aside in the place where it is kept."""
+"""Prefix of the temporary names of files that are being written at their destination."""
 _MISSING_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 Stamp = Tuple[int, int, int]
@@ -18,19 +18,20 @@ Stamp = Tuple[int, int, int]
 
 
 class FolderScan(NamedTuple):
-    """What was seen of a folder: its files by their names in it, and the paths of what cannot be looked at."""
+    """The content of a folder: its files by name, and the paths that cannot be read."""
 
     files: Dict[str, Stamp]
     closed: List[str]
     is_whole: bool
-    """False where the folder was away or became another one, or what is in it went meanwhile: it may only have got
-    another name, under which it was not seen."""
+    """False if the folder was missing or replaced, or an entry disappeared during the scan: it may have been renamed to
+    a name that the scan did not see.
+    """
 
 
 def read_stamp(path: str) -> Stamp:
-    """Look at a file.
+    """Return the stamp of a file.
 
-    :raises OSError: it is not there.
+    :raises OSError: it does not exist.
     """
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns
@@ -65,7 +66,7 @@ def scan_folder(folder: str, *, follow: bool = True) -> FolderScan:
 
 
 def _identity(folder: str) -> Optional[Tuple[int, int]]:
-    """Give what tells one folder from another, None where there is none."""
+    """Return the identity of a folder, None if there is none."""
     try:
         found = os.stat(folder)
     except OSError:

@@ -1,6 +1,6 @@
 """SFTP and FTP servers for the fsspec worker: connections, folders, and files that appear complete.
 
-A file is written aside, and then takes the place of the one before it by a rename.
+A file is written under a temporary name, and then replaces the previous one by a rename.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ _LARGE = 1 << 24
 _ANSWERS = 120.0
 """Seconds in which S3 takes a part and answers."""
 _BEFORE = "-before-"
-"""What stands between such a name and the file's own in the name of what is replaced, where that takes two renames."""
+"""Separates the temporary name from the file's own in the name of a replaced file, if that takes two renames."""
 _TEMPORARY_NAME = re.compile(rf"{re.escape(scan.PART)}(.+?)-[0-9a-f]{{16}}(?:{_BEFORE}(.+))?", re.DOTALL)
 """Such a name: its writer, whose own name may have anything in it, and the file that is replaced, if it is that."""
 
 
 def filesystem_protocols(system: Any) -> Sequence[str]:
-    """Name the protocols that a file system speaks."""
+    """Return the protocols of a file system."""
     return (system.protocol,) if isinstance(system.protocol, str) else tuple(system.protocol)
 
 
 def is_server(system: Any) -> bool:
-    """Say whether a file system is that of a server with folders."""
+    """Return True if a file system belongs to a server with folders."""
     return bool(set(filesystem_protocols(system)) & set(url_schemes.SERVERS))
 
 
 def is_renaming(system: Any) -> bool:
-    """Say whether files are written aside on it."""
+    """Return True if files are written there under temporary names."""
     return bool(set(filesystem_protocols(system)) & set(url_schemes.RENAMING))
 
 
@@ -53,7 +53,7 @@ def find_filesystem(url: str, **words: bool) -> Tuple[Any, str]:
 
 
 class RemoteFolders:
-    """The folders of a server that are there, of which each is asked for once: on FTP that lists the one above it."""
+    """The existing folders of a server, each looked up only once: with FTP that lists its parent folder."""
 
     def __init__(self) -> None:
         self._existing: Set[str] = set()
@@ -97,7 +97,7 @@ class ConnectionPool:
 
     @contextlib.contextmanager
     def borrow(self) -> Iterator[Any]:
-        """Lend a connection; if the server accepts no more of them, wait for one that is returned."""
+        """Lend a connection; if the server accepts no more of them, wait until one is returned."""
         if self._all is not None:
             yield self._all
             return
@@ -127,7 +127,7 @@ class ConnectionPool:
         return None
 
     def _reconnect(self) -> Any:
-        """Connect in the place of one that was lost, of which None is left."""
+        """Replace a lost connection, which is None in the pool."""
         try:
             return find_filesystem(self._top, fresh=True)[0]
         except BaseException as error:
@@ -138,7 +138,7 @@ class ConnectionPool:
 
 
 def temporary_name(name: str, writer: str) -> str:
-    """Give the name under which a writer writes a file aside, in the file's own folder."""
+    """Return the temporary name of a file for a writer, in the file's own folder."""
     mark = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:16]
     return f"{scan.PART}{writer}-{mark}"
 
@@ -167,14 +167,14 @@ def filter_temporary(system: Any, top: str, found: Dict[str, Any], writer: str) 
 
 
 def block_options(system: Any) -> Dict[str, int]:
-    """Give the words by which files are written in large blocks where each takes a connection of its own."""
+    """Return the options to write files in large blocks, if each block takes a connection of its own."""
     return {"block_size": _LARGE} if "ftp" in filesystem_protocols(system) else {}
 
 
 def write_atomically(system: Any, path: str, target: str, writer: str, *, is_same: Callable[[], None]) -> None:
-    """Write a file of a folder that is there, and let it take its place when it is whole.
+    """Write a file into an existing folder, under a temporary name until it is complete.
 
-    ``is_same`` raises where the file changed meanwhile.
+    ``is_same`` raises if the file changed meanwhile.
     """
     folder, _, last = target.rpartition("/")
     aside = f"{folder}/{temporary_name(last, writer)}"
@@ -193,14 +193,14 @@ def write_atomically(system: Any, path: str, target: str, writer: str, *, is_sam
 
 
 def _check_complete(system: Any, path: str, size: int) -> None:
-    """See that a server has all of a file whose library ignores a refusal to close it."""
+    """Check the size of a file on the server, because the library ignores an error when it closes the file."""
     there = system.info(path)["size"]
     if there != size:
         raise ConnectionError(f"the server has {there} of {size} bytes")
 
 
 def _is_folder(system: Any, path: str) -> bool:
-    """Say whether a name is a folder's; a list of FTP may have it wrong while other names beside it come and go."""
+    """Return True if a name is a folder's; an FTP listing may be wrong about it while other names in it change."""
     if "ftp" not in filesystem_protocols(system):
         return bool(system.isdir(path))
     before = system.ftp.pwd()

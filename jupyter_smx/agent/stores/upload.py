@@ -49,7 +49,7 @@ def map_parallel(work: Callable[[_Item], _Result], things: Sequence[_Item], most
 
 
 def put_files(pairs: List[List[str]]) -> int:
-    """Put files at URLs; what may pass is tried again. Gives how many there are now."""
+    """Upload files to URLs; repeat after transient errors. Return the number of files."""
     large = [pair for pair in pairs if os.path.getsize(pair[0]) >= _SINGLE]
     work = functools.partial(_put_with_retry, _Connections())
     map_parallel(work, [pair for pair in pairs if pair not in large])
@@ -66,7 +66,7 @@ class _Connections:
         self._connecting = threading.Lock()
 
     def connection(self, url: str) -> Tuple[sftp_ftp.ConnectionPool, sftp_ftp.RemoteFolders]:
-        """Give those to the server of a URL, and its folders."""
+        """Return the connections to the server of a URL, and its folders."""
         kind, _, place = url.partition("://")
         key = kind, place.partition("/")[0]
         with self._connecting:
@@ -102,14 +102,14 @@ class _ChangedError(ValueError):
 
 
 class _DestinationMissingError(ValueError):
-    """There is no such bucket, or no such server, or the folder is taken away again and again."""
+    """There is no such bucket or server, or another host removes the folder again and again."""
 
 
 def list_files(top: str, writer: str = "") -> Dict[str, Any]:
-    """Name what lies below a URL, each with the time of its last change in seconds, or None (``rows``).
+    """List the files below a URL, each with the time of its last change in seconds, or None (``rows``).
 
-    ``away`` says instead that the store does not answer, which may pass. What ``writer`` was writing aside when it was
-    killed is deleted.
+    Return ``away`` instead if the store does not answer, possibly only for a while. Temporary files that ``writer``
+    left when it was killed are deleted.
     """
     found: Dict[str, Dict[str, Any]] = {}
 
@@ -127,7 +127,7 @@ def list_files(top: str, writer: str = "") -> Dict[str, Any]:
 
 
 def remove_partial_files(top: str, writer: str) -> int:
-    """Delete what a writer was writing aside below a URL when it was killed; gives how many files are there."""
+    """Delete temporary files that a killed writer left below a URL; return the number of other files."""
     system, path = sftp_ftp.find_filesystem(top, fresh=True)
     return len(_remove_partial(system, path.rstrip("/"), writer))
 
@@ -163,7 +163,7 @@ def _walk_server(system: Any, top: str) -> Dict[str, Dict[str, Any]]:
 
 
 def download(top: str, rows: List[List[Any]]) -> List[FileResult]:
-    """Bring what has these names into files of these paths, which get these times."""
+    """Download files by name to paths, and set their times."""
     return _apply_to_rows(top, rows, _download_one)
 
 
@@ -173,10 +173,10 @@ def _download_one(system: Any, top: str, row: List[Any]) -> None:
     try:
         retry.retry(lambda: system.get_file(there, path))
     except BaseException as error:
-        # Libraries open it before they ask for what is not there, and an empty file would be taken for the newest.
+        # Libraries create the file before they find the object missing; an empty file would count as the newest.
         with contextlib.suppress(OSError):
             os.unlink(path)
-        if isinstance(error, ftplib.error_perm) and not system.exists(there):  # it says no more than that
+        if isinstance(error, ftplib.error_perm) and not system.exists(there):  # FTP has only this code, for any reason
             raise FileNotFoundError(there) from error
         raise
     if changed is not None:
@@ -184,7 +184,7 @@ def _download_one(system: Any, top: str, row: List[Any]) -> None:
 
 
 def upload(top: str, rows: List[List[Any]], writer: str = "") -> List[FileResult]:
-    """Put files (path, name, and what the file has to be like still, or None) below a URL."""
+    """Upload files (path, name, and the stamp that the file must still have, or None) below a URL."""
     return _apply_to_rows(top, rows, functools.partial(_upload_one, writer, sftp_ftp.RemoteFolders()))
 
 
@@ -206,7 +206,7 @@ def _upload_one(writer: str, folders: sftp_ftp.RemoteFolders, system: Any, top: 
 
     try:
         work()
-    except (FileNotFoundError, ftplib.Error) as error:  # FTP has no word for it
+    except (FileNotFoundError, ftplib.Error) as error:  # FTP has no code for a missing folder
         if retry.is_full(error) or not os.path.exists(path):
             raise
         if set(sftp_ftp.filesystem_protocols(system)) & set(url_schemes.BUCKETS):
@@ -227,7 +227,7 @@ def _retry_once(work: Callable[[], None], path: str) -> None:
 
 
 def _write(system: Any, path: str, target: str, stamp: Optional[List[int]]) -> None:
-    """Write an object, of which nothing is to be seen before the file was read to its end as it was."""
+    """Write an object that appears only after the file was read to its end and had not changed."""
     kind = mimetypes.guess_type(path)[0] if "s3" in sftp_ftp.filesystem_protocols(system) else None
     words = {"ContentType": kind} if kind else {}
     with open(path, "rb") as file:
@@ -239,7 +239,7 @@ def _write(system: Any, path: str, target: str, stamp: Optional[List[int]]) -> N
             return
         block = max(_LARGE, size // _MOST_BLOCKS)
         opened = system.open(target, "wb", block_size=block, autocommit=False, **words)
-        # fsspec holds it for a transaction that never comes, also with a block that could not be sent.
+        # fsspec keeps the file for a transaction that never comes, even if a block could not be sent.
         system.transaction.files.clear()
         try:
             while data := file.read(block):
@@ -253,7 +253,7 @@ def _write(system: Any, path: str, target: str, stamp: Optional[List[int]]) -> N
 
 
 def _discard(opened: Any) -> None:
-    # Whatever it says of that, what went wrong before is what matters; an open one would be written when forgotten.
+    # Only the earlier error matters. An open file would be written when it is garbage-collected.
     with contextlib.suppress(Exception):
         opened.discard()
     opened.closed = True
@@ -274,7 +274,7 @@ def _delete_one(system: Any, top: str, name: str) -> None:
         system.rm_file(f"{top}/{name}")
     except FileNotFoundError:
         pass
-    except ftplib.error_perm:  # it says no more than that
+    except ftplib.error_perm:  # FTP has only this code, for any reason
         if system.exists(f"{top}/{name}"):
             raise
     if sftp_ftp.is_server(system):
@@ -291,7 +291,7 @@ def _remove_empty_folders(system: Any, path: str, top: str) -> None:
 
 
 def _apply_to_rows(top: str, rows: Sequence[_Item], act: Callable[[Any, str, _Item], None]) -> List[FileResult]:
-    """Do something with each; where the store does not answer once, the rest is not asked for, and counts the same."""
+    """Apply a function to each row; if the store does not answer once, the remaining rows get the same result."""
     found: List[sftp_ftp.ConnectionPool] = []
     reached = _attempt(lambda: found.append(sftp_ftp.ConnectionPool(top)), top)
     if not found:  # a missing key for the connection, for example, does not mean that a file is gone

@@ -27,7 +27,7 @@ SERVERS = (*RENAMING, "smb", "hdfs", "webhdfs")
 LOCAL = ("file", "local")
 """Folders of the machine itself."""
 OF_ONE_PROCESS = ("memory", "data")
-"""What no other process can reach."""
+"""Schemes whose data no other process can reach."""
 WITHOUT_URLS = ("webdav",)
 """Protocols of fsspec without URLs: their servers are named by arguments of Python alone."""
 PACKAGES = {
@@ -40,4 +40,4 @@ PACKAGES = {
     "hdfs": "pyarrow",
     "webhdfs": "requests",
 }
-"""What fsspec needs for a scheme beside itself."""
+"""Packages that fsspec needs for a scheme."""

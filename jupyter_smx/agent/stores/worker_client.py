@@ -24,7 +24,7 @@ _MODE = 0o644
 _WITHOUT = ("memory", "data")
 """Protocols whose objects live in the process that made them."""
 _PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
-"""What a machine says that has too much to do."""
+"""Errors of an overloaded machine."""
 
 
 class FetchError(RefusalError):
@@ -36,9 +36,9 @@ class WorkerUnavailableError(FetchError):
 
 
 class WorkerOptions(NamedTuple):
-    """Interpreters that may have fsspec, the best first; what to start; and the job's own variables.
+    """Interpreters that may have fsspec, the best first; the program to start; and the job's own variables.
 
-    ``kept`` are the descriptors through which files of the store are named.
+    ``kept`` are descriptors, by whose paths files of the store are named.
     """
 
     pythons: Tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class FsspecWorker:
     def request(self, source: str, do: str, **words: Any) -> Any:
         """Send a request to an fsspec worker; if that lacks a package, to the next interpreter's.
 
-        :raises FetchError: it cannot be done; the text says why, and what to install where.
+        :raises FetchError: the request failed; the text has the reason, and what to install where.
         :raises OSError: there is no space for the files.
         """
         while True:
@@ -128,7 +128,7 @@ def _pipe(pipe: Optional[IO[str]]) -> IO[str]:
 
 
 def find_objects(worker: FsspecWorker, channel: ChannelSpec) -> List[objects.Object]:
-    """Find the objects that a channel means on this host.
+    """Find the objects that a channel selects on this host.
 
     :raises RefusalError: there are none, or they cannot be files of one channel.
     """
@@ -180,9 +180,9 @@ def _describe_objects(worker: FsspecWorker, source: str, urls: List[str]) -> Lis
 def download_objects(
     worker: FsspecWorker, store: InputCache, channel: ChannelSpec, found: Sequence[objects.Object]
 ) -> CacheEntry:
-    """Bring into the store what it lacks of the objects that were found for a channel.
+    """Download the objects of a channel that the store lacks.
 
-    :raises FetchError: an object cannot be had.
+    :raises FetchError: an object cannot be downloaded.
     :raises OSError: the disk is full.
     """
     source = channel["source"]

@@ -45,5 +45,5 @@ def worker_environment(
 
 
 def _is_code_variable(name: str) -> bool:
-    """Say whether a variable changes which code an interpreter runs, and how."""
+    """Return True if a variable changes the code that an interpreter runs, or how it runs."""
     return name.startswith("PYTHON") or name in _OF_ONE_PYTHON or name in _LOADED

@@ -1,4 +1,4 @@
-"""Measure what a job's processes use of NVIDIA GPUs, through the driver's library (NVML).
+"""Measure the use of NVIDIA GPUs by a job's processes, through the driver's library (NVML).
 
 ``pynvml`` (nvidia-ml-py) is one file of Python that travels with the agent; it is loaded where there is a driver only.
 What the driver does not report is None, and a note says why, once. In a container the driver has the pids of the
@@ -40,7 +40,7 @@ class Gpus:
 
     Of ``whole`` GPUs the use by all processes is measured; if a job has them to itself, that is the job's use.
 
-    :raises Exception: of ``pynvml``, when the driver does not answer at all.
+    :raises Exception: of ``pynvml``, if the driver does not answer at all.
     """
 
     def __init__(self, nvml: Any, *, whole: bool = False) -> None:
@@ -73,11 +73,11 @@ class Gpus:
             self.devices.append(Device(_text(self._nvml.nvmlDeviceGetUUID(one)), name, memory, one, bool(parts)))
 
     def describe(self) -> List[Dict[str, Any]]:
-        """Give what the file of samples says of each."""
+        """Return the descriptions for the file of samples."""
         return [{"id": one.id, "name": one.name, "memory": one.memory} for one in self.devices]
 
     def measure(self, pids: Collection[int]) -> List[GpuUsage]:
-        """Give for each GPU what these processes use of it; of whole ones, what all do."""
+        """Return for each GPU its use by these processes; for whole GPUs, by all processes."""
         return [(None, None) if one.id in self._lost_ids else self._measure_one(one, pids) for one in self.devices]
 
     def _measure_one(self, device: Device, pids: Collection[int]) -> GpuUsage:
@@ -119,7 +119,7 @@ class Gpus:
         return min(_ALL, float(sum(newest.values())))
 
     def _query_versions(self, device: Device, *ways: Callable[[Any], Any]) -> Any:
-        """Ask one way after the other: a driver may be older than the module."""
+        """Try one version of a query after the other: a driver may be older than the module."""
         ask, *others = ways
         try:
             return ask(device.handle)
@@ -145,7 +145,7 @@ class Gpus:
             return None
 
     def _query_memory(self, handle: Any) -> Any:
-        """Ask for its memory; what the driver keeps for itself is in use by the first version's answer only."""
+        """Query the memory; only the first version's answer counts the driver's own memory as used."""
         ask = self._nvml.nvmlDeviceGetMemoryInfo
         return self._query(ask, handle, self._nvml.nvmlMemory_v2) or self._query(ask, handle)
 
@@ -158,7 +158,7 @@ def _text(said: Any) -> str:
 
 
 def _nvml() -> Any:
-    """Load ``pynvml``, a third of a megabyte that few hosts need: the agent's own, or what is installed for it.
+    """Load ``pynvml``, a third of a megabyte that few hosts need: the agent's own copy, or an installed one.
 
     :raises ImportError: there is none.
     """
@@ -170,7 +170,7 @@ def _nvml() -> Any:
 
 @lru_cache(maxsize=None)
 def find() -> Optional[Gpus]:
-    """Look for GPUs, once; None where there is no driver, no module for it, or none that answers."""
+    """Find the GPUs, once; None without a driver, without a module for it, or if no GPU answers."""
     if not process.LINUX:
         return None
     try:
@@ -186,5 +186,5 @@ def find() -> Optional[Gpus]:
 
 
 def found_gpus() -> Optional[Gpus]:
-    """Give the GPUs that were found before, and look for none: a driver may take seconds to answer first."""
+    """Return the GPUs that :func:`find` found before; do not search: a driver's first answer may take seconds."""
     return find() if find.cache_info().currsize else None

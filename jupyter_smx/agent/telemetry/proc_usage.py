@@ -20,11 +20,11 @@ _LARGE = 1 << 28
 """Bytes of a process by which the speed is measured."""
 
 Key = Tuple[int, int]
-"""A process: its number, and when it began, which tells two users of one number apart."""
+"""A process: its pid, and its start time, which distinguishes processes with the same pid."""
 
 
 class ProcessSample(NamedTuple):
-    """One process at one moment. Counters include the children that it has waited for."""
+    """One process at one moment. Counters include the children that it has reaped."""
 
     parent: int
     cpu: float
@@ -52,7 +52,7 @@ def _read_field(text: str, name: str) -> Optional[int]:
 
 
 def read_process(pid: int) -> Optional[Tuple[Key, ProcessSample]]:
-    """Look at one process; None when it is gone."""
+    """Read one process; None if it is gone."""
     stat = process.read_stat(pid)
     pages = process.read_file(f"/proc/{pid}/statm").split()
     if len(stat) < 22 or len(pages) < 3:  # noqa: PLR2004 - the fields of stat(5) and statm that are read
@@ -87,7 +87,7 @@ class ProcessTree:
         self._shares = SharedMemory()
 
     def measure(self, roots: Sequence[int]) -> TreeUsage:
-        """Look at everything that descends from ``roots``, the job's own process first."""
+        """Measure all descendants of ``roots``, the job's own process first."""
         self._root, *_strangers = roots
         now = dict(found for found in map(read_process, process.tree(roots)) if found is not None)
         for key, seen in now.items():
@@ -114,7 +114,7 @@ class ProcessTree:
         )
 
     def add_orphan(self, pid: int, cpu: float) -> None:
-        """Learn what an orphan had computed when it ended; it may have come and gone between two looks."""
+        """Add the CPU seconds of an orphan that exited; it may have started and exited between two samples."""
         known = [key for key in self._last if key[0] == pid]
         for key in known:
             self._last[key] = self._last[key]._replace(cpu=max(cpu, self._last[key].cpu))
@@ -122,11 +122,11 @@ class ProcessTree:
             self._exited_usage[0] += cpu
 
     def finish(self, cpu: float) -> float:
-        """Learn what the job's own process had computed when it ended; gives the seconds of CPU of the whole tree."""
+        """Add the CPU seconds of the job's own process at its exit; return those of the whole tree."""
         known = [key for key in self._last if key[0] == self._root]
         for key in known:
             self._last[key] = self._last[key]._replace(cpu=max(cpu, self._last[key].cpu))
-        if not known:  # the last look found it gone
+        if not known:  # it had exited before the last sample
             self._exited_usage[0] += max(0.0, cpu - self._of_root)
         self._most[0] = max(self._most[0], self._exited_usage[0] + sum(seen.cpu for seen in self._last.values()))
         return self._most[0] - self._base[0]
@@ -161,7 +161,7 @@ class SharedMemory:
         self._next = 0.0
 
     def memory(self, seen: Dict[Key, ProcessSample]) -> int:
-        """Give the bytes of memory of these processes."""
+        """Return the bytes of memory of these processes."""
         if len(seen) == 1:
             return sum(one.resident for one in seen.values())
         self._parts = {key: part for key, part in self._parts.items() if key in seen}
@@ -173,7 +173,7 @@ class SharedMemory:
         return int(sum(one.resident * self._parts.get(key, like.get(one.parent, 1.0)) for key, one in seen.items()))
 
     def _refresh(self, seen: Dict[Key, ProcessSample]) -> None:
-        """Ask for those first that were never asked for, then for those whose answer is the oldest."""
+        """Read processes without an answer first, then those with the oldest one."""
         began = time.perf_counter()
         order = list(self._parts)
         waiting = [key for key in seen if key not in self._parts] + order
@@ -201,7 +201,7 @@ def network() -> Optional[Tuple[int, int]]:
 
 
 def disk(path: str) -> Optional[Tuple[int, int]]:
-    """Give the bytes in use and the size of the file system that ``path`` is on."""
+    """Return the used bytes and the size of the file system of ``path``."""
     try:
         room = os.statvfs(path)
     except OSError:

@@ -33,7 +33,7 @@ SECOND_DELAY = 0.25
 PAUSE_FACTOR = 200.0
 """Seconds of pause for each second of computing: half a percent of a core."""
 MIN_INTERVAL = 0.2
-"""Seconds; over a shorter time a clock of 100 Hz says nothing about percents."""
+"""Seconds; for shorter times a clock of 100 Hz is too coarse for percentages."""
 _SCOPE = "Network and disk values are for the whole host, including other processes."
 
 
@@ -91,7 +91,7 @@ class Sampler:
             self._sample(last=True)
 
     def close(self, cpu: float) -> None:
-        """Write the final CPU time: the job's process is gone, and computed for ``cpu`` seconds (0: unknown)."""
+        """Write the final CPU time when the job's process has exited; ``cpu`` are its CPU seconds (0: unknown)."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -141,7 +141,7 @@ class Sampler:
         moment = time.monotonic()
         found = self._tree.measure(roots)
         if not found.pids:
-            return  # it is gone already; the process that reaps it has its last figures
+            return  # it has exited already; the process that reaps it has its last figures
         if self._usage is None:
             self._head()
         self._usage = found
@@ -205,7 +205,7 @@ class Sampler:
 
 
 def _merge_gpu_samples(looks: List[List[gpu.GpuUsage]]) -> Optional[List[List[Optional[float]]]]:
-    """Give for each GPU the mean of its percents and the most of its memory over several looks."""
+    """Return for each GPU the mean of its percentages and the maximum of its memory over several samples."""
     rows: List[List[Optional[float]]] = []
     for one in zip(*looks):
         percents = [percent for percent, _memory in one if percent is not None]

@@ -32,7 +32,7 @@ RANK_VARIABLES = (
 )
 """Variables that torchrun gives to each rank."""
 _FAMILIES = ("OMP_", "MKL_", "OPENBLAS_", "KMP_", "GOMP_", "ARROW_", "CUDA_", "NCCL_", "LD_")
-"""How variables begin that compiled code reads."""
+"""Prefixes of variables that compiled code reads."""
 _READ_WHEN_NEEDED = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "TF_CONFIG")
 """Variables that no compiled code reads before it uses a device, or the other hosts."""
 _DONE_HERE = ("PYTHONPATH", "PYTHONWARNINGS")
@@ -54,7 +54,7 @@ _LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
 
 
 class VariableChange(NamedTuple):
-    """One variable that a job changes: ``value`` is None where it is removed, and not ``known`` where it is computed.
+    """One variable that a job changes: ``value`` is None if it is removed; ``known`` is False if it is computed.
 
     ``by`` is :data:`BY_JOB` (its environment), :data:`BY_CODE` (its source) or :data:`BY_RANK`. ``imported`` are the
     packages that its code has imported before, which do not see it.
@@ -70,7 +70,7 @@ class VariableChange(NamedTuple):
 def changes_of(
     environment: Mapping[str, str], source: str, before: Mapping[str, str], *, ranks: bool
 ) -> List[VariableChange]:
-    """Give what a job changes: by its environment, by its source, and by what its ranks are given.
+    """Return what a job changes: by its environment, by its source, and by what its ranks are given.
 
     ``before`` is the environment that the preloaded packages found.
     """
@@ -94,7 +94,7 @@ def _writes_in(source: str) -> Sequence[Write]:
 
 
 def differing(changes: Iterable[VariableChange], before: Mapping[str, str]) -> List[VariableChange]:
-    """Leave out the changes to a value that was there already, and those whose effect the agent brings about.
+    """Leave out changes to the same value, and those whose effect the agent applies itself.
 
     ``before`` is the environment that the preloaded packages found.
     """
@@ -111,9 +111,9 @@ def differing(changes: Iterable[VariableChange], before: Mapping[str, str]) -> L
 
 
 def readers(reads: Sequence[Reads], changes: Sequence[VariableChange]) -> Dict[str, List[str]]:
-    """Give the packages that read what a job changes, and the names of what they read.
+    """Return the packages that read what a job changes, and the names of what they read.
 
-    ``changes`` are those that are :func:`differing`.
+    ``changes`` are the result of :func:`differing`.
     """
     found = {}
     for package in reads if changes else ():
@@ -134,14 +134,14 @@ def _sees(package: Reads, change: VariableChange) -> bool:
 
 
 def _is_set_later(package: str, change: VariableChange) -> bool:
-    """Say whether the agent tells the package of the value when the job begins."""
+    """Return True if the agent sets the value in the package when the job begins."""
     if change.name == THREAD_VARIABLES[0] and (package in C_READERS or package in THREADS_SET_LATER):
         return not change.known or str(change.value).isdecimal()
     return (package, change.name) == ("matplotlib", "MPLBACKEND")
 
 
 def users_of(reads: Sequence[Reads], packages: Iterable[str]) -> FrozenSet[str]:
-    """Give the top-level packages that need one of these, themselves included."""
+    """Return the top-level packages that need one of these, themselves included."""
     wanted = set(packages)
     return frozenset(user for one in reads if one.package in wanted for user in one.users)
 

@@ -34,7 +34,7 @@ class JobChanges(NamedTuple):
         return bool(self.at_start or self.installs)
 
     def reasons(self) -> List[str]:
-        """Say why the job begins in a new interpreter."""
+        """Return why the job starts in a new interpreter."""
         read = [preload_reasons.format_read_at_start(self.at_start)] if self.at_start else []
         return read + ([preload_reasons.format_installs(self.installs)] if self.installs else [])
 
@@ -43,7 +43,7 @@ NO_CHANGES = JobChanges([], [])
 
 
 def of_every_job(host_info: HostInfo, threads: int) -> Dict[str, str]:
-    """Give the variables that each training job of a host finds with the same value."""
+    """Return the variables that have the same value in each training job of a host."""
     first, second = (
         scriptmode.variables(
             scriptmode.complete({"source": "", "name": name, "hyperparameters": {name: name}}), host_info
@@ -55,7 +55,7 @@ def of_every_job(host_info: HostInfo, threads: int) -> Dict[str, str]:
 
 
 def install_in_script(spec: CompleteSpec, host_info: HostInfo) -> str:
-    """Give the command by which a job's script installs packages; "" if it shows none, or must not have its own."""
+    """Return the command by which a job's script installs packages; "" if there is none, or no environment for it."""
     command = detection.install_in(spec["entry_point"], spec["source"])
     return command if command and shares_paths(spec, host_info) else ""
 
@@ -77,7 +77,7 @@ def shares_paths(spec: CompleteSpec, host_info: HostInfo) -> bool:
 def changes_of(spec: CompleteSpec, host_info: HostInfo, before: Mapping[str, str]) -> JobChanges:
     """Read what a job changes; ``before`` is what its preloads found. A job whose code is another program needs none.
 
-    Nothing is said of a distribution that cannot be read, since such a job is refused.
+    Return no changes for a distribution that cannot be read, because such a job is refused.
     """
     entry_point = spec["entry_point"]
     if entry_point and not entry_point.endswith(".py"):

@@ -11,9 +11,9 @@ from jupyter_smx.agent.code.environ.changes import BY_CODE, VariableChange
 
 
 def contract_readers(names: Dict[str, str]) -> Dict[str, List[str]]:
-    """Give the packages of this process that read what the contract of its job changes, and what that is.
+    """Return the packages of this process that read variables of the job's contract, with the variables.
 
-    ``names`` are the variables of the contract; what other jobs of this host find and this one does not is one, too.
+    ``names`` are the variables of the contract. A variable that only other jobs of this host have counts, too.
     """
     concerned = environ_reads.concerned({*names, *environ_reads.of_every_job()})
     changes = [VariableChange(name, os.environ.get(name), environ_changes.BY_JOB) for name in concerned]
@@ -21,7 +21,7 @@ def contract_readers(names: Dict[str, str]) -> Dict[str, List[str]]:
 
 
 class LateChanges:
-    """What the code of a job changes itself, compared when it asks for a preloaded package for the first time."""
+    """Compares the environment at the first use of each preloaded package with the one at the job's begin."""
 
     def __init__(self) -> None:
         self._begin = self._now()
@@ -31,7 +31,7 @@ class LateChanges:
 
     @staticmethod
     def _now() -> Dict[object, object]:
-        # To decode all of it takes longer than the start of a job may; where the code put another object there is none.
+        # Decoding all of it takes too long for the start of a job. If the code replaced the object, it has no data.
         return dict(getattr(os.environ, "_data", {}))
 
     def around(self, then: Callable[[str], None]) -> Callable[[str], None]:

@@ -1,9 +1,9 @@
 """Note which environment variables a package reads while it is imported.
 
-While modules are imported for jobs to come, ``os.environ`` is of a class that notes the names that are asked for, or
-set: by ``[]``, ``in``, ``get`` and :func:`os.getenv`. A copy of the whole and an iteration over it name no variable; an
-iteration that asks how each name begins notes that beginning. Compiled code asks the system itself, which is not seen:
-:data:`C_READERS` says what is known of that.
+While modules are preloaded, ``os.environ`` has a class that notes the names that are read or set: by ``[]``, ``in``,
+``get`` and :func:`os.getenv`. A copy of the whole and an iteration name no variable, but an iteration that checks the
+prefix of each name notes that prefix. Compiled code calls the system itself, which cannot be observed:
+:data:`C_READERS` lists what is known of that.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ THREADS_SET_LATER = frozenset({"numexpr"})
 
 
 class Reads(NamedTuple):
-    """What one package reads while it is imported: variables by name, and beginnings of names.
+    """What one package reads while it is imported: names of variables, and prefixes.
 
     ``users`` are the top-level packages that need it, itself included.
     """
@@ -50,19 +50,19 @@ class Reads(NamedTuple):
 
 
 def as_rows(found: Iterable[Reads]) -> List[List[Any]]:
-    """Give reads as they travel."""
+    """Return reads as rows for the message to the agent."""
     return [[one.package, sorted(one.names), list(one.prefixes), sorted(one.users)] for one in found]
 
 
 def from_rows(rows: Iterable[List[Any]]) -> List[Reads]:
-    """Read what :func:`as_rows` gave."""
+    """Parse the result of :func:`as_rows`."""
     return [
         Reads(package, frozenset(names), tuple(prefixes), frozenset(users)) for package, names, prefixes, users in rows
     ]
 
 
 class _Notes:
-    """What was noted in this process; children of a zygote inherit it."""
+    """Notes of this process; children of a zygote inherit them."""
 
     def __init__(self) -> None:
         self.names: Dict[str, Set[str]] = {}
@@ -86,7 +86,7 @@ def _add(found: Dict[str, Set[str]], what: str) -> None:
 
 
 def _importing_package() -> str:
-    """Name the package whose import runs: that of the innermost module that is executed and is not Python's own."""
+    """Return the package whose import runs: that of the innermost module in the stack that is not Python's own."""
     frame = sys._getframe(2)  # noqa: SLF001 - what is being imported is known by its frame alone
     while frame is not None:
         if frame.f_code.co_name == "<module>":
@@ -98,7 +98,7 @@ def _importing_package() -> str:
 
 
 class _Name(str):
-    """A variable's name as an iteration gives it; it notes with which beginnings it is compared."""
+    """A variable's name in an iteration; it notes the prefixes with which it is compared."""
 
     __slots__ = ()
 
@@ -140,7 +140,7 @@ def _note_name(name: Any) -> None:
 
 
 def _note_iteration() -> None:
-    """Note that a package looks at all variables: it may look for those that are named after it."""
+    """Note that a package iterates over all variables: it may look for those with its own name as the prefix."""
     _add(_notes.prefixes, f"{_importing_package().upper()}_")
 
 
@@ -160,22 +160,22 @@ def noting(package: str) -> Iterator[None]:
 
 
 def expect(variables: Mapping[str, str]) -> None:
-    """Say which values all jobs of this host find: packages read them in the place of this process's own."""
+    """Set the values that all jobs of this host have; packages read them in the place of this process's own."""
     _notes.of_jobs = dict(variables)
 
 
 def before() -> Mapping[str, str]:
-    """Give the environment that packages found which were imported here; {} where nothing was imported."""
+    """Return the environment at the first preload; {} if nothing was imported."""
     return _notes.before
 
 
 def of_every_job() -> Mapping[str, str]:
-    """Give what was set by :func:`expect`."""
+    """Return the values set by :func:`expect`."""
     return _notes.of_jobs
 
 
 def finish() -> None:
-    """Put together what was read until now; children that are forked from here find it done."""
+    """Collect what was read until now, before children are forked, so that they need not do it."""
     compiled = [name for name in C_READERS if name in sys.modules]
     _notes.reads = [
         Reads(
@@ -192,7 +192,7 @@ def finish() -> None:
 
 
 def reads() -> List[Reads]:
-    """Give what was read by each package that was imported here; also those whose compiled parts are known to read."""
+    """Return what each package that was imported here read, with packages whose compiled parts are known to read."""
     return _notes.reads
 
 
@@ -202,7 +202,7 @@ def concerned(names: Iterable[str]) -> List[str]:
 
 
 def reads_of(module: str) -> List[Reads]:
-    """Import a module in this process, and give what it and the packages that it needs read; for tests and tables."""
+    """Import a module in this process; return what it and its dependencies read. For tests and tables."""
     imports.begin_watching()
     try:
         with noting(imports.top_level_package(module)):

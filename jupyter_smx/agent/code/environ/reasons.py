@@ -13,13 +13,13 @@ _MOST_NAMES = 8
 
 
 class MissingPreloads(NamedTuple):
-    """What a job does without: preloaded modules, and in sentences why."""
+    """Preloaded modules that a job cannot use, and messages with the reasons."""
 
     modules: List[str]
     reasons: List[str]
 
     def view(self) -> MissingPreloadsView:
-        """Give it as it travels."""
+        """Return the value as it is sent to the controller."""
         return {"modules": self.modules, "reasons": self.reasons}
 
 
@@ -31,7 +31,7 @@ def format_names(names: Iterable[str]) -> str:
 
 
 def format_left_out(readers: Mapping[str, Sequence[str]], modules: Iterable[str]) -> List[str]:
-    """Say which preloads a job does not find; ``readers`` are the packages that read what it changes, and the names."""
+    """Return which preloads a job does not use; ``readers`` are packages and the changed variables that they read."""
     said = [
         f"Not preloaded: {package}, its import reads {format_names(names)}, which this job changes."
         for package, names in sorted(readers.items())
@@ -48,7 +48,7 @@ NEW_INTERPRETER = (
 
 
 def format_read_at_start(names: Sequence[str]) -> str:
-    """Say that a job began in a new interpreter for variables that are read when a process begins."""
+    """Return the message that a job began in a new interpreter for variables that are read when a process begins."""
     verb = "is" if len(names) == 1 else "are"
     return (
         f"{format_names(names)} {verb} read when Python starts: this job began in a new interpreter, without preloads."
@@ -56,7 +56,7 @@ def format_read_at_start(names: Sequence[str]) -> str:
 
 
 def format_installs(command: str) -> str:
-    """Say that a job began in a new interpreter since its code installs packages by a command."""
+    """Return the message that a job began in a new interpreter since its code installs packages by a command."""
     return (
         f"This job's code installs packages ({command}): it began in a new interpreter, without preloads, with an "
         "environment of its own that is deleted with the job."
@@ -64,13 +64,13 @@ def format_installs(command: str) -> str:
 
 
 def format_changed(names: Sequence[str]) -> str:
-    """Say that a job imports its packages itself, since some of them are not what was preloaded."""
+    """Return the message that a job imports its packages itself, since some of them are not what was preloaded."""
     verb = "has" if len(names) == 1 else "have"
     return f"Not preloaded: {format_names(names)} {verb} changed on disk since, so this job imported all packages anew."
 
 
 def format_unseen(names: Sequence[str], packages: Sequence[str]) -> str:
-    """Say which changed variables the compiled parts of preloaded packages may have read already."""
+    """Return which changed variables the compiled parts of preloaded packages may have read already."""
     return (
         f"{format_names(names)}: the compiled parts of {format_names(packages)} may have read "
         f"{'it' if len(names) == 1 else 'them'} before this job; if so, name the package in preload_never."
@@ -78,7 +78,7 @@ def format_unseen(names: Sequence[str], packages: Sequence[str]) -> str:
 
 
 def format_late(readers: Mapping[str, Sequence[str]]) -> List[str]:
-    """Say which packages the code asked for after it had changed what they read, where its source does not show it."""
+    """Return which packages the code imported after changing variables they read, if its source does not show it."""
     return [
         f"{package} had been preloaded before this job's code changed {format_names(names)}, which its import reads: "
         "set it by --env, or name the package in preload_never."

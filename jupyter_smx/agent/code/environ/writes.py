@@ -17,10 +17,10 @@ _ENVIRON, _PUT, _UNSET = "os.environ", "os.putenv", "os.unsetenv"
 
 
 class Write(NamedTuple):
-    """One change of a variable; ``value`` is None where it is removed, and not ``known`` where it is computed.
+    """One change of a variable; ``value`` is None if it is removed; ``known`` is False if it is computed.
 
-    ``default`` sets it only where it is not set. ``imported`` are the top-level packages that the script has imported
-    before, which see nothing of it.
+    ``default`` sets it only if it is not set. ``imported`` are the top-level packages that the script imports before
+    the change, which do not see it.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Write(NamedTuple):
 
 
 def may_write(source: str) -> bool:
-    """Say whether a source can change variables, without parsing it."""
+    """Return True if a source can change variables, without parsing it."""
     if not any(word in source for word in _CHANGERS):
         return False
     if re.search(r"\bdel\b[^\n]*environ", source) or any(word in source for word in _CHANGERS[1:]):
@@ -41,9 +41,9 @@ def may_write(source: str) -> bool:
 
 @lru_cache(maxsize=4)
 def writes_in(source: str) -> Tuple[Write, ...]:
-    """Give the changes that a source makes, in the order of its text; () where it is no Python.
+    """Return the changes that a source makes, in the order of its text; () where it is no Python.
 
-    The name of a variable may be computed. Then each text in the source that can be a name is taken for one.
+    If the name of a variable is computed, each text in the source that can be a name counts as one.
     """
     if not may_write(source):
         return ()
@@ -74,7 +74,7 @@ class _Reader:
             self._meanings.update({one.id: _ENVIRON for one in node.targets if isinstance(one, ast.Name)})
 
     def _meaning(self, node: ast.AST) -> str:
-        """Give what a name stands for, '' where it is nothing of :mod:`os`."""
+        """Return what a name refers to, '' if it is nothing of :mod:`os`."""
         if isinstance(node, ast.Name):
             return self._meanings.get(node.id, "")
         if isinstance(node, ast.Attribute) and self._meaning(node.value) == "os":
@@ -82,7 +82,7 @@ class _Reader:
         return ""
 
     def writes(self) -> Iterator[Write]:
-        """Give each change with the packages that are imported before it."""
+        """Yield each change with the packages that are imported before it."""
         found = [(node, write) for node in self._nodes for write in self._writes_of(node)]
         for node, write in sorted(found, key=lambda pair: (pair[0].lineno, pair[0].col_offset)):  # type: ignore[attr-defined]
             before = (name for line, name in self._imports if line < node.lineno)  # type: ignore[attr-defined]
@@ -185,7 +185,7 @@ def _write(name: str, value: Optional[ast.AST]) -> Write:
 
 
 def _certain_imports(statements: List[ast.stmt]) -> Iterator[Tuple[int, str]]:
-    """Give line and top-level package of each import that a script comes to for certain."""
+    """Yield line and top-level package of each import that a script certainly runs."""
     for node in statements:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, one.name.partition(".")[0]) for one in node.names)

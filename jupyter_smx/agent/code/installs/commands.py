@@ -1,4 +1,4 @@
-"""Find commands that install packages in words and lines of a shell. Pure."""
+"""Find commands that install packages, in lists of arguments and lines of a shell. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shlex
 from typing import Iterator, List, Match, Sequence
 
 UNKNOWN = "{}"
-"""Stands for a word that only the running code has, such as ``sys.executable``."""
+"""Stands for an argument that is known only at run time, such as ``sys.executable``."""
 _FIELD = re.compile(r"\{[^{}\s]*\}|%s|%\(\w+\)s|\$\{?\w+\}?|\"\$@\"")
 """Words that are filled in later: fields of a format, and variables of a shell."""
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*")
@@ -30,7 +30,7 @@ _VERBS = {
     "pipenv": frozenset(("install", "sync", "uninstall", "update")),
     "spacy": frozenset(("download",)),
 }
-"""Programs that install into the environment that is active, with the words by which they do."""
+"""Programs that install into the active environment, with the subcommands that do so."""
 _PYTHON_WORDS = frozenset(("-m", "setup.py"))
 _SETUP_VERBS = frozenset(("develop", "install"))
 _INSTALLERS = ("pip", "uv", "spacy", "poetry", "easy_install", "setup.py")
@@ -46,7 +46,7 @@ def is_pip(word: str) -> bool:
 
 
 def install_in_lines(text: str) -> str:
-    """Give the first command of a shell text that installs packages, such as ``pip install``; "" if it has none."""
+    """Return the first command of a shell text that installs packages, such as ``pip install``; "" if it has none."""
     for words in _commands(text):
         found = install_in_words(words)
         if found:
@@ -55,7 +55,7 @@ def install_in_lines(text: str) -> str:
 
 
 def _commands(text: str) -> Iterator[List[str]]:
-    """Give the words of each command that names an installer."""
+    """Yield the words of each command that names an installer."""
     if not _names_installer(text):
         return
     for line in filter(_names_installer, text.replace("\\\n", " ").split("\n")):
@@ -80,9 +80,9 @@ def _split(part: str) -> List[str]:
 
 
 def install_in_words(words: Sequence[str]) -> str:
-    """Give the command by which the words of one command install packages; "" if they do not.
+    """Return the command that installs packages, from the arguments of one command; "" if it does not.
 
-    The words may be incomplete: :data:`UNKNOWN` stands for what is filled in later.
+    Arguments may be incomplete: :data:`UNKNOWN` stands for parts that are filled in later.
     """
     words = _without_prefix([_FIELD.sub(_field, word) for word in words])
     if not words:
@@ -98,12 +98,12 @@ def install_in_words(words: Sequence[str]) -> str:
 
 
 def _field(found: Match[str]) -> str:
-    """Give what stands for a word that is filled in later: its name may say that it is pip."""
+    """Return the placeholder for an argument that is filled in later: its name may show that it is pip."""
     return unknown(found.group())
 
 
 def unknown(name: str) -> str:
-    """Give what stands for the value of a variable."""
+    """Return the placeholder for the value of a variable."""
     return "pip" if name.strip("${}").lower() in _PIP_NAMES else UNKNOWN
 
 
@@ -113,7 +113,7 @@ def _without_prefix(words: List[str]) -> List[str]:
     while at < len(words):
         word = words[at]
         is_option = at > 0 and (word.startswith("-") or word[:1].isdigit()) and word != "-m"
-        # A list of unknown words may stand before the program: launcher + ["pip", "install"].
+        # A list of unknown arguments may come before the program: launcher + ["pip", "install"].
         is_wrapped = word == UNKNOWN and len(words) > at + 1 and not _PYTHON_WORDS.intersection(words[at + 1 :])
         if not (is_option or is_wrapped or word in _PREFIXES or _ASSIGNMENT.match(word)):
             break
@@ -139,7 +139,7 @@ def _in_python_words(words: Sequence[str]) -> str:
 
 
 def _in_module_words(words: Sequence[str]) -> str:
-    """Read what follows a ``-m``, which is the first of the words."""
+    """Read the arguments after ``-m``; the first one is the module."""
     if len(words) < 2:  # noqa: PLR2004 - the option and a module
         return ""
     return _in_program_words(words[1].partition(".")[0], words[2:])
@@ -159,7 +159,7 @@ def _in_program_words(program: str, words: Sequence[str]) -> str:
 
 
 def _in_pip_words(words: Sequence[str]) -> str:
-    """Read the arguments of pip; where the first one is filled in later, it may be any."""
+    """Read the arguments of pip; if the first one is filled in later, it may be any."""
     heads = [word.split(None, 1)[0] for word in words if word.strip()]
     verb = next((head for head in heads if head in _PIP_VERBS), "")
     if verb:

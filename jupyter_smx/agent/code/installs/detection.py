@@ -1,4 +1,4 @@
-"""Say whether the code of a job installs packages, by its text. Pure.
+"""Find out from its text if the code of a job installs packages. Pure.
 
 Most scripts name no installer, which a search for a few words shows. The others are parsed, once for each content.
 """
@@ -33,9 +33,9 @@ def may_install(text: str) -> bool:
 
 @lru_cache(maxsize=8)
 def install_in(name: str, text: str) -> str:
-    """Give the command by which a file installs packages, such as ``pip install``; "" if its text shows none.
+    """Return the command by which a file installs packages, such as ``pip install``; "" if its text shows none.
 
-    ``name`` is that of the file: what ends with ``.py`` is Python; of other files the first line says it. A command
+    ``name`` is that of the file: ``.py`` is Python; for other files the first line decides. A command
     whose text may ask for the user's own folder of packages ends with :data:`USER_SITE`.
     """
     return _parse(_is_python(name, text), text) if may_install(text) else ""

@@ -47,7 +47,7 @@ class JobVenv(NamedTuple):
 
     @property
     def programs(self) -> str:
-        """Give the folder of its programs."""
+        """Return the folder of the environment's programs."""
         return os.path.dirname(self.python)
 
 
@@ -75,11 +75,11 @@ def make(home: str) -> JobVenv:
 
 
 def enter(home: str, own: Mapping[str, str], command: str) -> str:
-    """Make an environment in the folder ``home`` and let this process, and what it starts, use it; gives its Python.
+    """Make an environment in the folder ``home`` and let this process, and what it starts, use it; return its Python.
 
     ``own`` are the variables that the user gave the job, ``command`` is how its code installs packages.
 
-    :raises OSError: disk full.
+    :raises OSError: the disk is full.
     """
     venv = make(home)
     sys.path[:] = search_path(sys.path, venv.packages)
@@ -88,14 +88,14 @@ def enter(home: str, own: Mapping[str, str], command: str) -> str:
 
 
 def _stdlib_end(path: Sequence[str]) -> int:
-    """Give where the folders of Python's own modules end; before them are the code and ``PYTHONPATH``."""
+    """Return the index after the folders of Python's own modules; before them are the code and ``PYTHONPATH``."""
     own = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
     own |= {os.path.join(folder, "lib-dynload") for folder in own}
     return max((at + 1 for at, entry in enumerate(path) if entry in own), default=len(path))
 
 
 def _installed(path: Sequence[str]) -> List[str]:
-    """Give the folders of ``sys.path`` that installers filled, those of ``--requirements`` first."""
+    """Return the folders of ``sys.path`` that installers filled, those of ``--requirements`` first."""
     at = _stdlib_end(path)
     return [*filter(_is_of_requirements, path[:at]), *path[at:]]
 
@@ -105,7 +105,7 @@ def _is_of_requirements(entry: str) -> bool:
 
 
 def search_path(path: Sequence[str], packages: str) -> List[str]:
-    """Give ``sys.path`` of a job in an environment: what it installs is before the packages of its Python.
+    """Return ``sys.path`` of a job in an environment: its packages come before those of its Python.
 
     Its code and ``PYTHONPATH`` stay before Python's own modules.
     """
@@ -119,7 +119,7 @@ def _program_folders() -> List[str]:
 
 
 def _python_programs(folders: Iterable[str]) -> Iterator[str]:
-    """Give the programs that this Python runs by its path: without a wrapper they would not see the environment."""
+    """Yield the programs that this Python runs by path; without a wrapper they would not use the environment."""
     for folder in folders:
         interpreter = os.fsencode(os.path.join(folder, "python"))
         for entry in os.scandir(folder):
@@ -145,7 +145,7 @@ def _write_program(path: str, words: List[str]) -> None:
 def activate(venv: JobVenv, environ: MutableMapping[str, str], own: Mapping[str, str], *, user_site: bool) -> None:
     """Set the variables by which installers and other programs find the environment.
 
-    ``own`` are the variables that the user gave the job: such a one stays. ``user_site`` also moves the user's own
+    ``own`` are the variables that the user gave the job; they are not replaced. ``user_site`` also moves the user's own
     folder of packages into the environment.
     """
     for name in _REDIRECTING:
@@ -165,11 +165,11 @@ def _variables(venv: JobVenv, environ: Mapping[str, str]) -> Dict[str, str]:
     found = {
         "VIRTUAL_ENV": venv.home,
         "PATH": os.pathsep.join([venv.programs, environ.get("PATH", os.defpath)]),
-        # The user's own folder of packages is not the job's, whatever a configuration file says.
+        # The user's own folder of packages is not the job's, even if a configuration file sets it.
         "PIP_USER": "0",
     }
     if not os.path.exists(os.path.join(venv.programs, "uv")):
-        # The job may install uv, which obeys this also beside --system. See uv_program for one that is there.
+        # The job may install uv, which reads this variable also with --system. See uv_program for an installed uv.
         found["UV_PYTHON"] = venv.python
     project = environ.get("UV_PROJECT_ENVIRONMENT", "")
     if project and os.path.realpath(project) == os.path.realpath(sys.prefix):

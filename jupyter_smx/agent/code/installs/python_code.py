@@ -24,7 +24,7 @@ _FUNCTIONS = ("spacy.cli.download", "ensurepip.bootstrap")
 
 
 def install_in_code(text: str) -> str:
-    """Give the command by which a Python source installs packages, such as ``pip install``; "" if it shows none.
+    """Return the command by which a Python source installs packages, such as ``pip install``; "" if it shows none.
 
     Comments, docstrings and messages do not count. A source that Python cannot parse cannot run either.
     """
@@ -46,7 +46,7 @@ class _Search:
     def __init__(self) -> None:
         self.found = ""
         self._texts: Set[str] = set()
-        """Short texts of the code, of which lists of words may be put together in several places."""
+        """Short strings of the code; lists of arguments may be assembled from them in several places."""
         self._imported_names: Dict[str, str] = {}
         """Names that the code has for modules and functions that install, and what each stands for."""
 
@@ -85,7 +85,7 @@ class _Search:
             self._visit(keyword.value, is_message=is_message or keyword.arg in _MESSAGE_ARGUMENTS)
 
     def _in_call(self, call: ast.Call, name: str) -> str:
-        """Give the command of a call that runs pip, or what does so, in this process."""
+        """Return the command of a call that runs pip, or an equivalent, in this process."""
         first, _, last = name.rpartition(".")
         if name.endswith(_FUNCTIONS):
             return name
@@ -124,7 +124,7 @@ class _Search:
         return ""
 
     def put_together(self) -> str:
-        """Give the command of words that stand in several places: ``words = ["pip"]; words.append("install")``."""
+        """Return the command whose arguments are assembled from parts: ``words = ["pip"]; words.append("install")``."""
         verbs = _VERBS & self._texts
         if verbs and any(map(commands.is_pip, self._texts)):
             return f"{'uv ' if 'uv' in self._texts else ''}pip {min(verbs)}"
@@ -132,7 +132,7 @@ class _Search:
 
 
 def _dotted(node: ast.AST) -> str:
-    """Give the name of a function with those of its modules; for others what is known of its end."""
+    """Return the dotted name of a function; for other expressions, the part that is known."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -146,7 +146,7 @@ def _words(nodes: List[ast.expr]) -> List[str]:
 
 
 def _words_of(node: ast.AST) -> Iterator[str]:
-    """Give the words of a command that an expression makes."""
+    """Yield the arguments of a command that an expression builds."""
     if isinstance(node, (ast.List, ast.Tuple)):
         for one in node.elts:
             yield from _words_of(one)

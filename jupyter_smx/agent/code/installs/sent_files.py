@@ -1,4 +1,4 @@
-"""Find the sent files that install packages, once for each content, and say whether a job may run one of them."""
+"""Find the sent files that install packages, once for each content, and those that a job may run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORD = "installs.json"
 """Beside the unpacked code: {path: command} of the files that install packages; not there if none does."""
 _SUFFIXES = (".py", ".sh", ".bash")
 _PROGRAM = b"#!"
-"""How a program without one of these endings begins."""
+"""First bytes of a program without one of these endings."""
 _MAX_SIZE = 1 << 20
 """Bytes; longer files are data."""
 _WORD = re.compile(r"[\w.-]+")
@@ -41,7 +41,7 @@ def record(tree: str, home: str) -> None:
 
 
 def install_in(home: str, code: str, spec: CompleteSpec) -> str:
-    """Give the command by which a file that the job may run installs packages; "" if there is none.
+    """Return the command by which a file that the job may run installs packages; "" if there is none.
 
     ``home`` has the record, ``code`` the files. A job may run what its script, or a file that it may run, names.
     """
@@ -74,7 +74,7 @@ def _is_named(path: str, words: Set[str]) -> bool:
 
 
 def _words(text: str) -> Set[str]:
-    """Give the words of a text: names of files, and the parts of paths and of modules."""
+    """Return the words of a text: names of files, and parts of paths and module names."""
     whole = set(_WORD.findall(text))
     return whole.union(*(word.split(".") for word in whole))
 

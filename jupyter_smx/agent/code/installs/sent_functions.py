@@ -1,4 +1,4 @@
-"""Say whether the function that a job calls installs packages, by the text that the notebook sends with it."""
+"""Find out if the function that a job calls installs packages, from the text that the notebook sends with it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 _CALL = "value = function(*arguments, **keywords)"
 """Part of the code by which a job calls a function of the notebook."""
 _NAMES_INSTALLER = "# The file of this function names an installer of packages.\n"
-"""What the kernel adds to that code; without it the agent need not read the variables, which delays warm jobs."""
+"""Line that the kernel adds to that code; without it the agent skips the variables, whose reading delays warm jobs."""
 _TEXTS = "lines"
 """Variable with the text of the function's cell or file, in the form of :mod:`linecache`."""
 _MAX_SIZE = 1 << 23
 """Bytes of variables; to read more of them twice would delay a job."""
 _DAMAGED = (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError, LookupError, TypeError, ValueError)
-"""What reading says of a file that is no file of variables."""
+"""Errors of reading a file that is no file of variables."""
 
 
 def add_flag(source: str, text: str) -> str:
@@ -33,9 +33,9 @@ def add_flag(source: str, text: str) -> str:
 
 
 def install_in(spec: CompleteSpec) -> str:
-    """Give the command by which a job's function installs packages; "" if its text shows none.
+    """Return the command by which a job's function installs packages; "" if its text shows none.
 
-    Nothing is said of a file that cannot be read, since such a job is refused.
+    Return "" for a file that cannot be read, because such a job is refused.
     """
     if _NAMES_INSTALLER not in spec["source"] or _CALL not in spec["source"]:
         return ""

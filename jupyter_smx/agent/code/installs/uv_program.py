@@ -1,4 +1,4 @@
-"""Be what a job finds as ``uv``: run uv so that it sees the packages of the job's Python, which it does not look for.
+"""Program ``uv`` of a job: runs uv so that it sees the packages of the job's Python, which it would not search.
 
 uv reads only the environment's own folder of packages. While it runs, that folder shows the metadata of the others.
 """
@@ -19,9 +19,9 @@ _ENDINGS = ("site-packages", "dist-packages")
 
 
 def main(words: List[str]) -> int:
-    """Run uv, whose path is the first word, with the others; gives its exit code. This Python is the environment's.
+    """Run uv, whose path is the first word, with the others; return its exit code. This Python is the environment's.
 
-    :raises OSError: uv is gone, or the disk is full.
+    :raises OSError: uv was removed, or the disk is full.
     """
     if not _uses_environment(words[1:]):
         os.execv(words[0], words)  # noqa: S606 - the user's program

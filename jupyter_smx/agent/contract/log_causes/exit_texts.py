@@ -1,4 +1,4 @@
-"""Find the sentence with which a program left: of an argument parser, of a launcher, or its last lines of stderr."""
+"""Find the message with which a program exited: of an argument parser, a launcher, or its last lines of stderr."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.contract.log_causes.log_lines import LogLine
 
 _PARSER = re.compile(r"^(?:\S.*: )?error: \S", re.IGNORECASE)
-"""What argparse (``train.py: error: …``), click (``Error: …``), compilers and many programs write."""
+"""Lines of argparse (``train.py: error: …``), click (``Error: …``), compilers and many programs."""
 _ERROR = re.compile(
     r"^\W*(?:error|fatal|critical|e\d{4}|exception in thread|caused by)\b|\b(?:error|fatal|exception)\b ?[:\]]"
     r"|Exception: |panicked at|command not found|no such file|permission denied",
     re.IGNORECASE,
 )
-"""What programs, shells, and the runtimes of R, Java, Rust and others write first of a failure."""
+"""First words of a failure from programs, shells, and the runtimes of R, Java, Rust and others."""
 _NOISE = re.compile(
     r"^\+ |\d%\||\b(?:INFO|DEBUG)\b|\b\w*Warning: |^warnings\.warn\(|^[=-]+$|^$|^(?:real|user|sys)\s|resource_tracker"
     r"|^at \S+\("
@@ -32,7 +32,7 @@ _REPORT = re.compile(
     r"|torch[./]distributed|closing signal|^\d{4}-\d\d-\d\d[ T].*\b(?:WARNING|ERROR|CRITICAL)\b",
     re.IGNORECASE,
 )
-"""What launchers, shells and tools write when a program below them has failed."""
+"""Lines of launchers, shells and tools after a failure of a program that they started."""
 _SEARCHED = 20
 """Lines from the end."""
 _PARSER_LINES = 3
@@ -58,7 +58,7 @@ def usage_sentence(lines: List[LogLine]) -> str:
 
 
 def is_about_an_end(text: str) -> bool:
-    """Say whether a line explains no end, or reports one that a line before it explains."""
+    """Return True if a line does not explain an exit, or only reports one that an earlier line explains."""
     head = text.strip()[:MATCHED]
     return any(pattern.search(head) for pattern in (_NOISE, _REPORT, _PARSER))
 
@@ -70,7 +70,7 @@ def killed_rank(lines: List[LogLine]) -> Optional[Tuple[int, int]]:
 
 
 def format_killed_rank(rank: int, number: int) -> str:
-    """Say that a signal ended a rank."""
+    """Return the message that a signal ended a rank."""
     return f"Rank {rank} was ended by signal {number} ({signal_name(number)})."
 
 

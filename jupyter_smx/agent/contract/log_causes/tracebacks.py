@@ -75,7 +75,7 @@ def _last_block(lines: List[LogLine], indices: List[int]) -> List[_Block]:
 
 
 def _went_on(own: List[LogLine], start: int) -> bool:
-    """Say whether a program wrote more after a traceback, apart from noise, later tracebacks and launchers' reports."""
+    """Return True if more output follows a traceback, besides noise, later tracebacks and launchers' reports."""
     count = 0
     for line in own[start:]:
         if _is_rule(line.text) or line.text == HEADER:
@@ -91,7 +91,7 @@ def _is_noise(text: str) -> bool:
 
 
 def _is_rule(text: str) -> bool:
-    """Say whether a line is one of dashes or equal signs, as launchers draw around their reports."""
+    """Return True if a line is one of dashes or equal signs, as launchers draw around their reports."""
     return len(text) > len("=" * 20) and not text.strip("=-*")
 
 

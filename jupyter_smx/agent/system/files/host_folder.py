@@ -42,10 +42,10 @@ JOB_FOLDERS = (
 
 
 CONFIGS = ("input/config", "config")
-"""Folders of ``/opt/ml`` that say what the job was given, also in secret: best in memory, never on a disk."""
+"""Folders of ``/opt/ml`` with the job's settings, which may be secret: in memory if possible, never on a disk."""
 
 QUEUES = "/dev/mqueue"
-"""Where a machine shows its POSIX message queues; a host with a world of its own shows them in its folder, too."""
+"""Folder in which a machine shows its POSIX message queues; an isolated host shows them in its own folder, too."""
 
 TMP_MODE = 0o1777
 """Permissions of what becomes the ``/tmp`` of jobs, in a private folder."""
@@ -73,7 +73,7 @@ class HostFolder:
         """Names in the folder for temporary files that another program has mounted over, so that they stay."""
 
     def path(self, *names: str) -> str:
-        """Give the path of something in the folder."""
+        """Return the path of something in the folder."""
         return os.path.join(self.root, *names)
 
     def make(self) -> None:
@@ -91,12 +91,12 @@ class HostFolder:
 
 
 def is_folder(path: str) -> bool:
-    """Say whether a path is a folder itself, and no link to one."""
+    """Return True if a path is a folder and no link to one."""
     return os.path.isdir(path) and not os.path.islink(path)
 
 
 def skeleton_entries(name: str) -> List[str]:
-    """Say which entries of a renewed folder belong to the skeleton and stay."""
+    """Return the entries of a renewed folder that belong to the skeleton and stay."""
     prefix = name + "/" if name else ""
     inside = [entry[len(prefix) :] for entry in SKELETON if entry.startswith(prefix)]
     return sorted({entry.split("/")[0] for entry in inside if entry})

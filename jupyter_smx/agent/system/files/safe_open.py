@@ -21,7 +21,7 @@ def _open_nonblocking(path: str, flags: int) -> int:
 def open_to_read(path: str) -> BinaryIO:
     """Open a file to read it.
 
-    :raises OSError: it is not there, or it is a pipe, a socket, a device or a folder.
+    :raises OSError: it does not exist, or is a pipe, a socket, a device or a folder.
     """
     file = open(path, "rb", opener=_open_nonblocking)  # noqa: SIM115 - the caller closes it
     _check(file, path)
@@ -29,9 +29,9 @@ def open_to_read(path: str) -> BinaryIO:
 
 
 def open_to_write(path: str) -> BinaryIO:
-    """Open a new file to write it, in the place of what is there: a job's link would lead to another file.
+    """Open a new file for writing and remove an existing one: a job's link would lead to another file.
 
-    :raises OSError: what is there is a folder, or nothing can be made there.
+    :raises OSError: the existing entry is a folder, or the file cannot be created.
     """
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
@@ -39,11 +39,11 @@ def open_to_write(path: str) -> BinaryIO:
 
 
 def copy(source: str, target: str) -> None:
-    """Copy a file with its mode and times, in the place of what is there.
+    """Copy a file with its mode and times; replace an existing one.
 
     In pieces: ``shutil.copy2`` copies all of it by one call, whose progress cannot be observed.
 
-    :raises OSError: the source is no file or cannot be read, or there is no room.
+    :raises OSError: the source is no file or cannot be read, or the disk is full.
     """
     with open_to_read(source) as file, open_to_write(target) as made:
         shutil.copyfileobj(file, made, _PIECE)

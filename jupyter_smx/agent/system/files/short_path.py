@@ -21,10 +21,10 @@ _NAME = re.compile(r"smx-[0-9a-f]{8}")
 
 
 def make_short_path(folder: HostFolder) -> str:
-    """Give the host's folder by a name that leaves room for sockets in it: its own, or that of a link to it.
+    """Return a path of the host's folder that is short enough for sockets in it: its own, or a link to it.
 
-    The link leads to the folder above the one for temporary files, which stays a folder whatever looks at it, on the
-    disk where the host is. Where no link can be made the folder's own name has to do.
+    The link leads to the folder above the one for temporary files, which stays a real folder on the host's disk. If no
+    link can be created, the folder's own path is returned.
     """
     if len(os.fsencode(folder.tmp)) > MAX_LENGTH:
         for place in filter(_protects, PARENT_FOLDERS):
@@ -54,9 +54,9 @@ def _link(folder: HostFolder, place: str) -> str:
 
 
 def restore_link(folder: HostFolder, name: str) -> None:
-    """Put the link back where a job took it away, or put something in its place.
+    """Restore the link after a job removed or replaced it.
 
-    :raises OSError: that cannot be done, so jobs have no folder for temporary files.
+    :raises OSError: it cannot be restored, so jobs have no folder for temporary files.
     """
     if name == folder.root or (os.path.islink(name) and os.readlink(name) == folder.root):
         return
@@ -66,9 +66,9 @@ def restore_link(folder: HostFolder, name: str) -> None:
 
 
 def read_link(root: str) -> str:
-    """Give the link that leads to a host's folder, "" where it has none, or something else has its name.
+    """Return the link to a host's folder, "" if it has none, or something else has the link's name.
 
-    :raises OSError: what is written cannot be read.
+    :raises OSError: the record of the link cannot be read.
     """
     try:
         name = _read_text(os.path.join(root, host_layout.SHORTCUT))
@@ -81,7 +81,7 @@ def read_link(root: str) -> str:
 def remove_link(root: str, name: str = "") -> None:
     """Remove the link to a host's folder, by its name or by the recorded one; anything else of that name stays.
 
-    :raises OSError: it is there and cannot be removed.
+    :raises OSError: it exists and cannot be removed.
     """
     record = os.path.join(root, host_layout.SHORTCUT)
     with contextlib.suppress(FileNotFoundError):

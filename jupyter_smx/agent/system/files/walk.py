@@ -51,13 +51,13 @@ def descend(
     on_error: Callable[[OSError], None] = raise_error,
     drop_link: Optional[Callable[[str], bool]] = None,
 ) -> Iterator[Level]:
-    """Give a folder, then each one in it with those below, in the order of names; links only where they are followed.
+    """Yield a folder, then its subfolders with theirs, in the order of names; links are followed only on request.
 
     ``on_error`` is called for each folder that cannot be read; the folder is skipped unless it raises. ``drop_link`` is
     called with the path of each link; the link is skipped if it returns True.
 
     :raises OSError: a folder cannot be read, or what ``drop_link`` raises.
-    :raises LoopError: a link that is followed leads back.
+    :raises LoopError: a followed link leads to a folder that contains it.
     """
     waiting: List[Tuple[str, str, Tuple[Tuple[int, int], ...]]] = [(top, "", ())]
     while waiting:
@@ -93,9 +93,9 @@ def _identity(path: str, above: Tuple[Tuple[int, int], ...]) -> Tuple[int, int]:
 
 
 def make_folders(path: str) -> None:
-    """Make a folder, and those above it that are missing; one that exists stays as it is.
+    """Create a folder and its missing parents; an existing folder is left unchanged.
 
-    :raises OSError: something else has its name, or it cannot be made.
+    :raises OSError: something else has its name, or it cannot be created.
     """
     missing: List[str] = []
     while path and not os.path.isdir(path):

@@ -1,4 +1,4 @@
-"""Tell whether imports have used an accelerator: neither a driver's state nor an open device survives a fork."""
+"""Find out if imports have used an accelerator: neither a driver's state nor an open device survives a fork."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _HARMLESS = (
     "mqueue/",
     "hugepages",
 )
-"""How the names of devices begin that a program may share with its parent."""
+"""Prefixes of devices that a program may share with its parent."""
 _FOLDER = "/dev/"
 _TORCH_PARTS = {"cuda": "CUDA", "xpu": "XPU", "mps": "MPS", "mtia": "MTIA"}
-"""Parts of torch that tell whether a forked child can use their devices."""
+"""Parts of torch that show if a forked child can use their devices."""
 _MAPPED_PATH = 5
-"""Which word of a line of ``maps`` names the file."""
+"""Index of the file's name in a line of ``maps``."""
 
 
 def open_devices(process: str = "/proc/self") -> FrozenSet[str]:
-    """Name the devices that a process has open or mapped, except those that do no harm; none where nothing tells."""
+    """Return the devices that a process has open or mapped, without harmless ones; none without a list."""
     files = {*_open_files(process), *_mapped_files(process)}
     devices = (path for path in files if path.startswith(_FOLDER))
     return frozenset(path for path in devices if not path[len(_FOLDER) :].startswith(_HARMLESS))

@@ -1,4 +1,4 @@
-"""Let clocks that modules started at their import begin with the job.
+"""Reset the start times that modules recorded at their import to the begin of the job.
 
 :mod:`logging` and others keep the moment of their import as the beginning of the program. In a zygote it was long ago.
 """
@@ -26,7 +26,7 @@ class _Start(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """One moment by the world's clock and by the one that counts from the boot, both in seconds."""
+    """One moment in seconds on two clocks: since the epoch, and since the boot."""
 
     world: float
     boot: float
@@ -57,7 +57,7 @@ class StartTimes:
                     self._starts.append(_Start(variables, variable, move))
 
     def restart(self) -> None:
-        """Let all of them be now."""
+        """Set all start times to now."""
         for start in self._starts:
             if start.name in start.variables:
                 start.variables[start.name] = start.move(start.variables[start.name])
@@ -110,7 +110,7 @@ _times: List[StartTimes] = []
 
 
 def begin_watching() -> None:
-    """Take note that imports begin; for a process that imports for jobs to come."""
+    """Record the begin of imports, in a process that preloads modules."""
     _times[:] = [StartTimes(now())]
 
 
@@ -121,6 +121,6 @@ def end_watching() -> None:
 
 
 def restart() -> None:
-    """Let the clocks of modules begin now."""
+    """Reset the start times of modules to now."""
     for one in _times:
         one.restart()

@@ -1,6 +1,6 @@
 """Settings of a whole process that imports change: Python's own, and those of libraries.
 
-Each is read as a new dictionary or list, so that what is read can be kept and compared. None says that it is not there.
+Each is read as a new dictionary or list, so that it can be stored and compared. None means that it does not exist.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Values = Any
 class Setting(NamedTuple):
     """One group of settings.
 
-    ``owner`` is the package whose import makes them, so that what this package does to them is no change; '' for those
-    of Python. ``is_default`` says that packages set a value only where the user has set none.
+    ``owner`` is the package whose import creates them, so that its own changes do not count; '' for those of Python.
+    ``is_default`` means that packages set a value only if the user has set none.
     """
 
     owner: str
@@ -43,7 +43,7 @@ _HOOKS = (
 _LC_ALL = 6
 _SIGNALS = range(1, 32)
 _NOT_THERE = (AttributeError, KeyError, TypeError, ValueError, RuntimeError)
-"""What a library raises whose import is not over, or that is another version or another package of its name."""
+"""Errors of a library that is half imported, has another version, or is another package of its name."""
 
 
 def _read_hooks() -> Values:
@@ -93,7 +93,7 @@ def _plain_values(accessors: Dict[str, _Access], owner: str = "") -> Setting:
 
 
 def python_settings() -> List[Setting]:
-    """Give the settings of Python and its library."""
+    """Return the settings of Python and its library."""
     import _locale  # noqa: PLC0415 - a zygote without preloads need not carry these
     import decimal  # noqa: PLC0415
     import logging  # noqa: PLC0415

@@ -13,7 +13,7 @@ _NOT_THERE = (AttributeError, KeyError, TypeError, ValueError, RuntimeError)
 
 
 def library_settings() -> List[Setting]:
-    """Give the settings of libraries, whether they are imported or not."""
+    """Return the settings of libraries, whether they are imported or not."""
     return [
         Setting("numpy", _reader("numpy", _read_numpy), _write_numpy),
         Setting("pandas", _reader("pandas", _read_pandas), _write_pandas),

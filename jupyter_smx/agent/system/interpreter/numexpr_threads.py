@@ -19,7 +19,7 @@ _held: Dict[str, Callable[[int], int]] = {}
 
 
 def hold(interpreter: ModuleType) -> None:
-    """Let numexpr set its number of threads without starting them; ``interpreter`` is what was just imported."""
+    """Make numexpr set its number of threads without starting them; ``interpreter`` is the module just imported."""
     original = getattr(interpreter, _FUNCTION, None)
     if original is not None:
         _held[_FUNCTION] = original

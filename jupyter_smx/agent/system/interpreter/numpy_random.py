@@ -1,8 +1,8 @@
 """Find numpy's generators that were made without a seed while a zygote imported its modules, and seed them again.
 
-Their types are compiled, so nothing tells of a seed that is given. But numpy takes all entropy of the system from
-``secrets.randbits``, so what was drawn there during the imports is known. A generator has no seed if its state is one
-that follows from such a draw.
+Their types are compiled, so seeds that are passed to them cannot be observed. But numpy draws all entropy of the
+system by ``secrets.randbits``, so the draws during the imports are known. A generator has no seed if its state
+follows from such a draw.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class NumpyGenerators:
                 self._random_states.append(found)
 
     def is_global_seeded(self) -> bool:
-        """Say whether something gave numpy's global generator a seed."""
+        """Return True if something gave numpy's global generator a seed."""
         states = sys.modules.get("numpy.random.mtrand")
-        if states is None or _SOURCE not in sys.modules:  # numpy before 1.17 does not tell what it draws
+        if states is None or _SOURCE not in sys.modules:  # numpy before 1.17 does not show its draws
             return False
         return not self._is_unseeded(_bit_generator(states._rand))  # noqa: SLF001 - no public name
 
@@ -102,7 +102,7 @@ class NumpyGenerators:
         return isinstance(entropy, int) and entropy in self._drawn
 
     def _is_unseeded(self, generator: Any) -> bool:
-        """Say whether the state of a bit generator follows from entropy that was drawn."""
+        """Return True if the state of a bit generator follows from entropy that was drawn."""
         if type(generator).__name__ == "MT19937":
             # ``seed()`` of a random state draws again, and drops the sequence of its beginning.
             self._expand(type(generator))
@@ -138,7 +138,7 @@ def _bit_generator(state: Any) -> Any:
 
 
 def _follows(generator: Any, fresh: Any) -> bool:
-    """Say whether a bit generator has a state that ``fresh``, one of its type, has or will have."""
+    """Return True if a bit generator has the state of ``fresh``, one of the same type, or a later state of it."""
     ours, theirs = generator.state["state"], fresh.state["state"]
     for constant in ("inc", "key"):  # of PCG64 and Philox; draws do not change them
         if constant in ours:
@@ -152,7 +152,7 @@ def _follows(generator: Any, fresh: Any) -> bool:
 
 
 def _key(twister: Any) -> bytes:
-    """Give the beginning of the state of a Mersenne Twister, which is enough to tell it from others."""
+    """Return the beginning of the state of a Mersenne Twister, which is enough to identify it."""
     key: bytes = twister.state["state"]["key"][:_KEY].tobytes()
     return key
 

@@ -41,7 +41,7 @@ class PythonGenerators:
         self._bind_global_functions()
 
     def is_global_seeded(self) -> bool:
-        """Say whether something gave Python's global generator a seed."""
+        """Return True if something gave Python's global generator a seed."""
         return id(_GLOBAL) not in self._unseeded
 
     def reseed(self) -> None:
@@ -54,7 +54,7 @@ class PythonGenerators:
 
     @staticmethod
     def _bind_global_functions() -> None:
-        """Let the functions of the module be those of the class as it is now."""
+        """Bind the functions of the module to the methods of the current class."""
         for name in _METHODS:
             setattr(random, name, getattr(_GLOBAL, name))
 

@@ -1,7 +1,7 @@
-"""Give each job random numbers of its own, also those of generators that imported modules made without a seed.
+"""Make each job's random numbers unique, also from generators that imported modules made without a seed.
 
-What a module made with entropy of the system would draw the same numbers in each job of a zygote, which no two programs
-do. A generator that was given a seed keeps its state: it draws the same numbers in every program.
+A generator seeded with entropy of the system would draw the same numbers in each job of a zygote, unlike in separate
+programs. A generator that was given a seed keeps its state: it draws the same numbers in every program.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jupyter_smx.agent.system.interpreter.python_random import PythonGenerators
 
 _python, _numpy = PythonGenerators(), NumpyGenerators()
 _SMALLEST_DRAWN_SEED = 1 << 32
-"""What torch draws for a seed has 53 bits, so one in two million is smaller; a seed that is given mostly is."""
+"""Seeds that torch draws have 53 bits, so one in two million is smaller; seeds that users set mostly are."""
 
 
 def begin_watching() -> None:
@@ -45,7 +45,7 @@ def seeded_library() -> str:
 
 
 def reseed() -> None:
-    """Give this process random numbers that no other child of the same zygote has."""
+    """Reseed the generators of this process, so that no other child of the same zygote draws the same numbers."""
     _python.reseed()
     _numpy.reseed()
     generator = getattr(sys.modules.get("torch"), "default_generator", None)

@@ -33,7 +33,7 @@ _OPEN = 0o755
 
 
 class HostBaseline(NamedTuple):
-    """What was there before the job: shared memory files, POSIX message queues, System V objects as ``kind/id``."""
+    """State before the job: shared memory files, POSIX message queues, System V objects as ``kind/id``."""
 
     shm: Set[str]
     queues: Set[str]
@@ -60,7 +60,7 @@ def _sysv_objects(*, private: bool) -> Set[str]:
     found = set()
     for kind, _call, _arguments in _SYSV:
         if kind != "shm" and not private:
-            continue  # nothing tells whose they are when other programs share the tables
+            continue  # if other programs share the tables, the owner is unknown
         for row in _sysv_rows(kind):
             idle = row.get("nattch", "0") == "0" and not process.is_alive(int(row.get("cpid", "0")))
             if row.get("uid") == str(os.getuid()) and (private or idle):
@@ -79,7 +79,7 @@ def take_baseline(folder: HostFolder, *, private: bool) -> HostBaseline:
 
 
 def _maps_key(path: str) -> Tuple[str, str]:
-    """Give the device and the number of a file as ``/proc/PID/maps`` writes them.
+    """Return device and inode of a file in the format of ``/proc/PID/maps``.
 
     :raises OSError: it no longer exists.
     """
@@ -114,7 +114,7 @@ def _in_use(place: str, names: Set[str]) -> Set[str]:
 def _remove_shm(before: HostBaseline, *, private: bool) -> List[str]:
     new = _own_files(SHM) - before.shm
     if new and not private:
-        # Others share this place: what is a folder is no shared memory, and nothing says that it was the job's.
+        # Other programs share this folder. A subfolder is no shared memory, and may not be the job's.
         new = {name for name in new if os.path.isfile(os.path.join(SHM, name))}
         new -= _in_use(SHM, new)
     for name in new:
@@ -161,7 +161,7 @@ def _describe_temporary_files(folder: HostFolder) -> List[str]:
 
 
 def remove_leftovers(folder: HostFolder, before: HostBaseline, *, private: bool) -> List[str]:
-    """Remove what a job left in memory, and say it; its processes have to be gone."""
+    """Remove what a job left in memory; return descriptions of it. The job's processes must have exited."""
     posix = _remove_shm(before, private=private) + _remove_queues(folder, before, private=private)
     return posix + _remove_sysv(before, private=private) + _describe_temporary_files(folder)
 
@@ -181,9 +181,9 @@ def describe_processes(pids: List[int]) -> List[str]:
 
 
 def move_to_trash(source: str, target: str) -> None:
-    """Move what a job wrote out of the way; where that cannot be, delete it at once.
+    """Move what a job wrote to the trash; if that fails, delete it at once.
 
-    :raises OSError: that cannot be either, or it is not there.
+    :raises OSError: it cannot be deleted either, or does not exist.
     """
     with contextlib.suppress(OSError):
         os.rename(source, target)
@@ -194,7 +194,7 @@ def move_to_trash(source: str, target: str) -> None:
             os.chmod(source, _OPEN)
             os.rename(source, target)
             return
-    # Another file system, as the small one that holds the config files, or no room for a name.
+    # Another file system, as the small one with the config files, or no space for a name.
     remove(source)
 
 
@@ -223,7 +223,7 @@ def _restore_permissions(folder: HostFolder, trash: str) -> bool:
 
 
 def reset_folders(folder: HostFolder, batch: str) -> None:
-    """Move everything that a job wrote out of the way, by renames; the folders themselves stay.
+    """Move everything that a job wrote to the trash, by renames; the folders themselves stay.
 
     :raises OSError: something cannot be moved, so this host is not clean.
     """

@@ -1,9 +1,9 @@
-"""Find processes of a host without its mark in their environment: it was cleaned, and their parents are gone.
+"""Find processes of a host without its mark, because their environment was cleaned and their parents have exited.
 
-Only what no other program does counts: to have the limit that stands for the mark, to run in the host's mount
-namespace, to write into a log or result of its jobs, to work in its ``ml`` or ``tmp`` without a terminal, or elsewhere
-in its folder with an empty environment. A person's shell or editor in that folder is left alone, and so is a
-controller, which opens results to link them.
+Only traits that no other program has count: the limit that stands for the mark, the host's mount namespace, an open log
+or result of its jobs, ``ml`` or ``tmp`` as the working folder without a terminal, or another working folder of the
+host with an empty environment. A person's shell or editor in that folder is left alone, and so is a controller, which
+opens results to link them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FileId = Tuple[int, int]
 
 
 class HostTraces(NamedTuple):
-    """What processes of some hosts have in common; ``namespaces`` has the ``/opt/ml`` of isolated hosts.
+    """Common traits of the processes of some hosts; ``namespaces`` has the ``/opt/ml`` of isolated hosts.
 
     ``locks`` has the files that only a controller has open, ``limits`` what ``process_mark`` gives their processes.
     """
@@ -46,7 +46,7 @@ class HostTraces(NamedTuple):
 
 
 def read_traces(folders: Iterable[str], locks: Iterable[str] = (), marks: Iterable[str] = ()) -> HostTraces:
-    """Read what leads to the processes of the hosts with these folders; folders that are gone lead to none.
+    """Read the traits of the processes of hosts with these folders; folders that are gone have none.
 
     A process that has one of the files ``locks`` open is a controller and never found. ``marks`` are the lines
     ``NAME=value`` in the environments of the hosts' processes.
@@ -103,7 +103,7 @@ def _has_terminal(pid: int) -> bool:
         with open(f"{_PROC}/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[4] != "0"
     except (OSError, IndexError):
-        return True  # it is gone, or hidden: nothing is known of it
+        return True  # it has exited, or is hidden: its traits are unknown
 
 
 def _is_below(path: str, folders: Iterable[str]) -> bool:
@@ -139,7 +139,7 @@ def _open_files(pid: int) -> List[Tuple[str, str]]:
 
 
 def _is_open_to_write(pid: int, number: str) -> bool:
-    """Say whether a descriptor is of a plain file and open for writing, as a log is and what reads a log is not."""
+    """Return True if a descriptor is of a plain file open for writing, as for a log, not only for reading it."""
     try:
         if not stat.S_ISREG(os.stat(f"{_PROC}/{pid}/fd/{number}").st_mode):
             return False

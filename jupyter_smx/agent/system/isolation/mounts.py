@@ -15,11 +15,11 @@ from jupyter_smx.agent.system.processes import process
 RDONLY, REMOUNT, BIND, REC, PRIVATE = 1, 32, 0x1000, 0x4000, 1 << 18
 _DETACH = 2
 _MOUNT_SETATTR = 442
-"""Number of the system call, the same on every kind of processor; the C library has no word for it yet."""
+"""Number of the system call, the same on every kind of processor; the C library has no function for it yet."""
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _ATTR_RDONLY = 1
 _MOUNT_POINT_INDEX = 4
-"""Which word of a line of ``mountinfo`` says where something is mounted."""
+"""Index of the mount point in a line of ``mountinfo``."""
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _PR_CAPBSET_DROP = 24
 _CAP_SYS_ADMIN = 21
@@ -42,7 +42,7 @@ def check_call(result: int, what: str) -> None:
 def mount(source: Optional[str], target: str, kind: Optional[str], flags: int, data: Optional[str] = None) -> None:
     """Call ``mount``.
 
-    :raises OSError: the system refuses; ``filename`` says what.
+    :raises OSError: the system refuses it; ``filename`` has the details.
     """
     words = [None if word is None else os.fsencode(word) for word in (source, target, kind, data)]
     check_call(process.libc().mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]), f"mount {target}")
@@ -119,13 +119,13 @@ def mounts_in(folder: str, told: str) -> Tuple[str, ...]:
 def detach(target: str) -> None:
     """Unmount at once, also while processes use it.
 
-    :raises OSError: there is none.
+    :raises OSError: nothing is mounted there.
     """
     check_call(process.libc().umount2(os.fsencode(target), _DETACH), f"unmount {target}")
 
 
 def _set_capabilities(effective: int, permitted: int) -> None:
-    """Hold no capabilities but these, of 32 each; a process may always give some up."""
+    """Set the capabilities of this process; dropping some is always allowed."""
     header = struct.pack("Ii", _CAPABILITY_VERSION, 0)
     low, high = (0xFFFFFFFF & number for number in (permitted, permitted >> 32))
     low_now, high_now = (0xFFFFFFFF & number for number in (effective, effective >> 32))
@@ -162,7 +162,7 @@ def _overriding() -> Iterator[None]:
 
 
 def drop_mount_capability() -> None:
-    """Let neither this process nor any program that it starts change a mount again."""
+    """Drop the right to change mounts, for this process and all programs that it starts."""
     held = _read_capabilities() & ~(1 << _CAP_SYS_ADMIN)
     if os.getuid() == 0:
         process.prctl(_PR_CAPBSET_DROP, _CAP_SYS_ADMIN)
@@ -170,14 +170,14 @@ def drop_mount_capability() -> None:
 
 
 class Mounts:
-    """What is mounted for the job that runs, so that it can be taken away when it is over."""
+    """Mounts of the current job, to be removed at its end."""
 
     def __init__(self) -> None:
         self._targets: List[str] = []
         self._layers: Optional[bool] = None
 
     def can_overlay(self, store: str) -> bool:
-        """Say whether this system and the file system of the store do layers; looked at once."""
+        """Return True if this system and the file system of the store support overlays; tested once."""
         if self._layers is None:
             top = os.path.join(store, "layers", "trial")
             try:
@@ -193,12 +193,12 @@ class Mounts:
         return self._layers
 
     def mount_all(self, requests: List[Dict[str, Any]], store: str) -> None:
-        """Mount what a staging asked for: ``show`` (``source``), ``layer`` (``lower``, ``upper``, ``work``).
+        """Carry out the mounts of a staging: ``show`` (``source``), ``layer`` (``lower``, ``upper``, ``work``).
 
         :raises OSError: one of them cannot be mounted.
         """
         for request in requests:
-            # It is there, but for a folder within another one that was mounted only now.
+            # The target exists, unless it is inside another folder that was mounted just now.
             os.makedirs(request["target"], exist_ok=True)
             if request["how"] == "show":
                 bind_read_only(request["source"], request["target"])

@@ -37,7 +37,7 @@ class NamespacePlan(NamedTuple):
 
 
 class OutsideFolders(NamedTuple):
-    """Open folders that have other names inside: where the host keeps inputs, and the machine's ``/tmp`` if hidden."""
+    """Open folders that have other paths inside: the one for inputs, and the machine's ``/tmp`` if hidden."""
 
     inputs: int
     tmp: Optional[int]
@@ -138,9 +138,9 @@ def _open_outside_folders(plan: NamespacePlan) -> OutsideFolders:
 
 
 def enter(plan: NamespacePlan) -> OutsideFolders:
-    """Go there; there is no way back. The process must have one thread only, and keeps the right to mount.
+    """Enter the namespaces for good. The process must have one thread only, and keeps the right to mount.
 
-    :raises OSError: the machine does not allow a step; its ``filename`` says which.
+    :raises OSError: the machine does not allow a step; its ``filename`` names the step.
     """
     folder = plan.folder
     _unshare()
@@ -170,7 +170,7 @@ def enter(plan: NamespacePlan) -> OutsideFolders:
 
 
 def _check_namespace(plan: NamespacePlan, needed: List[str]) -> str:
-    """Use the host as a job would; gives what is wrong with it."""
+    """Use the host as a job would; return a description of the first fault, or ""."""
     for name, wanted in plan.addresses.items():
         try:
             address = socket.getaddrinfo(name, None, socket.AF_INET)[0][4][0]
@@ -202,7 +202,7 @@ def _trial(plan: NamespacePlan, needed: List[str], pipe: int) -> None:
 
 
 def probe(plan: NamespacePlan, needed: List[str]) -> str:
-    """Do all of it in a forked child that is thrown away; gives why it cannot be done, '' when it can."""
+    """Try it in a forked child; return why the namespaces cannot be used, '' if they can."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -31,9 +31,9 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executable) -> Dict[str, str]:
-    """Give the environment of the host's processes: no token, the host's mark, our Python in ``PATH`` before others.
+    """Return the environment of the host's processes: no token, the host's mark, our Python first in ``PATH``.
 
-    Variables that say which environment is active say ours, or nothing: another Python's packages are not this one's.
+    Variables that name the active environment name ours, or are removed: another Python's packages are not this one's.
     """
     clean = {}
     for name, value in inherited.items():
@@ -85,9 +85,9 @@ def zygote_environment(clean: Mapping[str, str], tmp: str) -> Dict[str, str]:
 
 
 def visibility_variables(gpus: List[int], environ: Mapping[str, str]) -> Dict[str, str]:
-    """Give the variables that show a job only its GPUs; none if no GPU is assigned to it.
+    """Return the variables that show a job only its GPUs; none if no GPU is assigned to it.
 
-    ``gpus`` are numbers among the GPUs of this host, which may be some of the machine's, by number or by name.
+    ``gpus`` are indexes of the GPUs of this host, which may be some of the machine's, by number or by name.
     """
     found = {}
     for name in GPU_VARIABLES if gpus else ():

@@ -45,7 +45,7 @@ class Loop:
         self._purge_threshold = _PURGE_THRESHOLD
         self._on_exit: Dict[int, OnExit] = {}
         self._on_signal: Dict[int, Callback] = {}
-        # Told of each stranger that ended, and of the seconds of CPU that it and those it waited for had.
+        # Called for each orphan that exited, with its pid and its CPU seconds, including those of its reaped children.
         self.on_orphan_exit: Optional[Callable[[int, float], None]] = None
         self._running = False
         self._wake_in, self._wake_out = socket.socketpair()
@@ -87,7 +87,7 @@ class Loop:
     def _call(callback: Callable[..., None], *arguments: int) -> None:
         try:
             callback(*arguments)
-        except Exception as error:  # noqa: BLE001 - the border of the loop: one job's trouble must not end the host
+        except Exception as error:  # noqa: BLE001 - the border of the loop: an error of one job must not end the host
             process.print_error(error)
 
     def watch(self, fd: int, events: int, callback: Callback, on_write: Optional[Callback] = None) -> None:
@@ -105,7 +105,7 @@ class Loop:
             self._selector.register(fd, events, ready)
 
     def unwatch(self, fd: int) -> None:
-        """Forget a descriptor; harmless when it is not watched."""
+        """Stop watching a descriptor; does nothing if it is not watched."""
         if fd in self._selector.get_map():
             self._selector.unregister(fd)
 
@@ -118,13 +118,13 @@ class Loop:
         return timer
 
     def purge_timers(self) -> None:
-        """Let go of the timers that were cancelled; done by itself when there are many."""
+        """Drop the cancelled timers; :meth:`later` calls it when there are many."""
         self._timers = [row for row in self._timers if row[2].call is not None]
         heapq.heapify(self._timers)
         self._purge_threshold = max(_PURGE_THRESHOLD, 2 * len(self._timers))
 
     def on_signal(self, number: int, callback: Callback) -> None:
-        """Call back, outside the signal handler, when the signal came."""
+        """Call back, outside the signal handler, after the signal."""
         self._on_signal[number] = callback
         signal.signal(number, lambda *_ignored: None)
 
@@ -147,11 +147,11 @@ class Loop:
         return list(self._on_exit)
 
     def unwatch_exit(self, pid: int) -> None:
-        """Let a process end without a call; its status is still collected."""
+        """Call no function at the exit of a process; it is still reaped."""
         self._on_exit.pop(pid, None)
 
     def reap(self) -> None:
-        """Collect every child that ended; a stranger that was left to us is buried without a word."""
+        """Reap every child that exited, orphans included."""
         while True:
             try:
                 pid, status, spent = os.wait4(-1, os.WNOHANG)

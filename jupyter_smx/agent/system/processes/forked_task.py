@@ -15,16 +15,16 @@ from jupyter_smx.agent.system.processes.event_loop import READ, Loop
 
 _NICE = 10
 _PATIENCE = 10.0
-"""Seconds in which a killed one has to be gone: one that waits for a disk may never be."""
+"""Seconds in which a killed task has to exit: one that waits for a disk may never do so."""
 PRESERVED_FDS: Set[int] = set()
 """Descriptors that errands need open."""
 
 OnDone = Callable[[Optional[Dict[str, Any]], str], None]
-"""Called with the result, or with None and a sentence that says what went wrong."""
+"""Called with the result, or with None and an error message."""
 
 
 def _close_all_but(fd: int) -> None:
-    """Hold nothing of the agent's: a child is let go by closing its socket, which has to be the last one."""
+    """Close the agent's descriptors: a child exits only when the last copy of its socket is closed."""
     try:
         numbers = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
@@ -58,7 +58,7 @@ def _work(work: Callable[[], Dict[str, Any]], fd: int) -> None:
             result, error = answer_of(work)
             json.dump({"error": error} if result is None else {"result": result}, pipe)
         code = 0
-    except BaseException as failure:  # noqa: BLE001 - border: this process must not go on as a second agent
+    except BaseException as failure:  # noqa: BLE001 - border: this process must not continue as a second agent
         process.print_error(failure)
     finally:
         os._exit(code)
@@ -71,7 +71,7 @@ class ForkedTask:
         self._loop = loop
         self._done: Optional[OnDone] = done
         self.was_aborted = False
-        """Whether it was ended by :meth:`abort`, so that there is no use in doing the same at once again."""
+        """True if :meth:`abort` ended it, so that an immediate repetition is of no use."""
         self._answer: List[bytes] = []
         self._pid = 0
         self._gone: Optional[Callable[[], None]] = None
@@ -99,7 +99,7 @@ class ForkedTask:
         self._loop.watch(ours, READ, lambda: self._read(ours))
 
     def _on_exit(self) -> None:
-        self._pid = 0  # the system gives it to another process
+        self._pid = 0  # the pid may be reused
         self._notify_gone()
 
     def _notify_gone(self) -> None:
@@ -145,7 +145,7 @@ class ForkedTask:
             process.kill([self._pid])
 
     def cancel_and_wait(self, gone: Callable[[], None]) -> None:
-        """Cancel it; ``gone`` is called when its process is gone, or could not be for long."""
+        """Cancel it; call ``gone`` when its process has exited, or has not for a long time."""
         self.cancel()
         if self._pid:
             self._gone = gone

@@ -24,7 +24,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _FIRST_NAMESPACE = "pid:[4026531836]"
-"""The one that the kernel began with: PROC_PID_INIT_INO of Linux's ``include/linux/proc_ns.h``, the same everywhere."""
+"""The first namespace of the kernel: PROC_PID_INIT_INO of Linux's ``include/linux/proc_ns.h``, the same everywhere."""
 
 
 @lru_cache(maxsize=None)
@@ -68,15 +68,15 @@ def has_machine_pids() -> bool:
 
 
 def set_oom_score(score: int) -> None:
-    """Say how gladly the kernel may kill this process when memory runs out (-1000 to 1000), if it lets us."""
+    """Set how early the kernel kills this process when memory runs out (-1000 to 1000), if permitted."""
     with contextlib.suppress(OSError):
         write_file("/proc/self/oom_score_adj", str(score))
 
 
 def write_file(path: str, words: str) -> None:
-    """Write into a file that the kernel makes; a text file of Python's would copy 200 more pages of a fork.
+    """Write to a file of the kernel; a text file of Python's would copy 200 more pages of a fork.
 
-    :raises OSError: it is not there, or the kernel refuses it.
+    :raises OSError: it does not exist, or the kernel refuses the text.
     """
     fd = os.open(path, os.O_WRONLY)
     try:
@@ -86,9 +86,9 @@ def write_file(path: str, words: str) -> None:
 
 
 def print_error(error: BaseException) -> None:
-    """Write an error and where it came from to what this process says.
+    """Write an error with its traceback to stderr.
 
-    As the interpreter does by itself: the module for tracebacks takes 4 ms of each start, and half a megabyte.
+    By the interpreter's own hook: importing ``traceback`` takes 4 ms of each start, and half a megabyte.
     """
     with contextlib.suppress(OSError):
         sys.__excepthook__(type(error), error, error.__traceback__)
@@ -96,7 +96,7 @@ def print_error(error: BaseException) -> None:
 
 
 def print_line(line: str) -> None:
-    """Write a line to what this process says; on a full disk it is lost, and nothing that waits for it."""
+    """Write a line to stderr; on a full disk only the line is lost."""
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
@@ -128,12 +128,12 @@ def read_file(path: str) -> str:
 
 
 def read_stat(pid: int) -> List[str]:
-    """Return the fields of ``/proc/PID/stat`` after the name, from the state on; [] for a process that is gone."""
+    """Return the fields of ``/proc/PID/stat`` after the name, from the state on; [] if the process is gone."""
     return read_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 
 def parse_cpu_seconds(fields: Sequence[str]) -> float:
-    """Give the seconds of CPU in what :func:`read_stat` gave, of the process and of the children that it waited for."""
+    """Return the CPU seconds in a result of :func:`read_stat`, of the process and of its reaped children."""
     return sum(int(ticks) for ticks in fields[11:15]) / _TICKS  # utime, stime, cutime, cstime
 
 
@@ -172,7 +172,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def is_alive(pid: int) -> bool:
-    """Say whether a process runs; one that ended and waits to be collected does not."""
+    """Return True if a process runs; one that exited and was not reaped yet does not."""
     if LINUX:
         return read_stat(pid)[:1] not in ([], ["Z"], ["X"])
     try:
@@ -185,7 +185,7 @@ def is_alive(pid: int) -> bool:
 
 
 def peak_memory(used: resource.struct_rusage) -> int:
-    """Give the bytes of memory that a process had at most; Linux counts them in KiB, macOS one by one."""
+    """Return the peak memory of a process in bytes; Linux counts KiB, macOS bytes."""
     return int(used.ru_maxrss) * (1024 if LINUX else 1)
 
 
@@ -195,7 +195,7 @@ def boot_id() -> str:
 
 
 def command_line(pid: int) -> str:
-    """Give the command line of a process in at most 80 characters."""
+    """Return the command line of a process in at most 80 characters."""
     words = read_file(f"/proc/{pid}/cmdline").replace("\0", " ").strip() or comm(pid)
     return words[:80] or "?"
 
@@ -207,7 +207,7 @@ def set_name(own_name: str) -> None:
 
 
 def comm(pid: int) -> str:
-    """Give the name that a process has given to itself."""
+    """Return the name that a process has set for itself."""
     return read_file(f"/proc/{pid}/comm").strip()
 
 
@@ -238,7 +238,7 @@ def children(pid: int) -> List[int]:
 
 
 def tree(roots: Iterable[int]) -> List[int]:
-    """Give the processes and everything that descends from them, parents before children."""
+    """Return the processes and all their descendants, parents before children."""
     found: Dict[int, None] = {}
     waiting = deque(roots)
     while waiting:
@@ -300,7 +300,7 @@ def find_marked(marker: str) -> List[int]:
 
 
 def listening_ports(pids: Iterable[int]) -> Dict[int, int]:
-    """Give the lowest TCP port on which each of these processes listens, of those that do (Linux)."""
+    """Return the lowest TCP port on which each of these processes listens, if it listens (Linux)."""
     sockets = {pid: [name for name in _open_files(pid) if name.startswith("socket:")] for pid in pids}
     if not any(sockets.values()):
         # The kernel walks its whole table of connections for the list: 15 ms on a machine with 24 GB.
@@ -311,7 +311,7 @@ def listening_ports(pids: Iterable[int]) -> Dict[int, int]:
 
 
 def _listening_sockets() -> Dict[str, int]:
-    """Give the port of each socket that listens, by what a descriptor of it is a link to."""
+    """Return the port of each listening socket, by the link text of its descriptors."""
     found = {}
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in read_file(path).splitlines()[1:]:
@@ -333,7 +333,7 @@ def _open_files(pid: int) -> List[str]:
 def kill_all(pids: Iterable[int], seconds: float) -> None:
     """Kill processes and the orphans that they leave to this one, until all are gone or the time is over.
 
-    Only for a process that is about to exit: it collects its children, and their exit codes are lost.
+    Only for a process that is about to exit: it reaps its children, and their exit codes are lost.
     """
     until = time.monotonic() + seconds
     left = list(pids)
@@ -350,7 +350,7 @@ def kill_all(pids: Iterable[int], seconds: float) -> None:
 
 
 def wait_gone(pids: Iterable[int], seconds: float) -> List[int]:
-    """Wait, at most ``seconds``, until processes that are leaving are gone; gives those that are not."""
+    """Wait, at most ``seconds``, until exiting processes are gone; return those that are not."""
     until = time.monotonic() + seconds
     left = [pid for pid in pids if is_alive(pid)]
     while left and time.monotonic() < until:

@@ -1,6 +1,6 @@
 """Mark the processes of a host by a resource limit, which they inherit and which a cleaned environment keeps.
 
-The limit is ``RLIMIT_LOCKS``. Linux enforces it nowhere since version 2.4.25 (``man 2 setrlimit``), and shows it to
+The limit is ``RLIMIT_LOCKS``. Linux has not enforced it since version 2.4.25 (``man 2 setrlimit``), and shows it to
 every user in ``/proc/PID/limits``.
 """
 

@@ -36,7 +36,7 @@ class Process(NamedTuple):
     session: int
 
     def identity(self) -> Identity:
-        """Give what no other process will ever have while this machine is up."""
+        """Return an identity that no other process has before the next boot of this machine."""
         return self.pid, self.started
 
 
@@ -49,7 +49,7 @@ def parse_stat(text: str) -> tuple[Process, str]:
 
 
 def boot_id() -> str:
-    """Give what differs after each boot, so that a process id on disk from before it is never believed."""
+    """Return an id that differs after each boot, so that a recorded pid from before it does not count."""
     if _LINUX:
         return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
     return str(int(_psutil().boot_time()))
@@ -66,7 +66,7 @@ def _read_proc(pid: int) -> Process | None:
     try:
         process, state = parse_stat((_PROC / str(pid) / "stat").read_text(errors="replace"))
     except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return None  # mounted with hidepid=1, /proc names the processes of others and says no more of them
+        return None  # mounted with hidepid=1, /proc lists the processes of others without details
     return None if state in _DEAD else process
 
 
@@ -90,20 +90,20 @@ def read_process(pid: int) -> Process | None:
 
 
 def start_time(process: Process) -> float:
-    """Give the start time in seconds of the epoch."""
+    """Return the start time in seconds of the epoch."""
     if _LINUX:
         return float(_psutil().boot_time()) + process.started / os.sysconf("SC_CLK_TCK")
     return process.started / 1000
 
 
 def is_alive(identity: Identity) -> bool:
-    """Say whether exactly this process lives, and not another one that got its number."""
+    """Return True if exactly this process lives, and not another one with its pid."""
     found = read_process(identity[0])
     return found is not None and found.identity() == identity
 
 
 def is_stopped(identity: Identity) -> bool:
-    """Say whether exactly this process lives and is stopped, by a signal or a debugger."""
+    """Return True if exactly this process lives and is stopped, by a signal or a debugger."""
     if not is_alive(identity):
         return False
     if not _LINUX:
@@ -119,13 +119,13 @@ def is_stopped(identity: Identity) -> bool:
 
 
 def read_table() -> Table:
-    """Look at all living processes."""
+    """Read all living processes."""
     pids = (int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdecimal()) if _LINUX else _psutil().pids()
     return {process.pid: process for process in map(read_process, pids) if process is not None}
 
 
 def _environment(pid: int) -> bytes:
-    """Give the environment that a process started with, empty when it is hidden from us."""
+    """Return the environment with which a process started, empty if it is hidden."""
     try:
         if _LINUX:
             return (_PROC / str(pid) / "environ").read_bytes()

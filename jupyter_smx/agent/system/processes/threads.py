@@ -33,7 +33,7 @@ _PRESET_LIBRARIES = ("openblas", "libgomp")
 
 
 class _ThreadedLibraries(NamedTuple):
-    """What a zygote has loaded, once it has looked: the list of what is mapped fills a megabyte of each child's own."""
+    """Numeric libraries of a zygote, found once: reading the list of maps takes a megabyte of each child's memory."""
 
     libraries: List[str]
     threads: int
@@ -95,9 +95,9 @@ def _set_in(libraries: List[str], count: int) -> None:
 
 
 def show(count: int) -> None:
-    """Let Python code read that libraries may use ``count`` threads, and compiled code go on with one.
+    """Set the variables that Python code reads to ``count`` threads; compiled code still sees one.
 
-    A package that reads the number at its import has that of the jobs; OpenBLAS would start so many at its own.
+    A package that reads the number at its import gets that of the jobs; OpenBLAS would start as many at its own import.
     """
     variables: Any = getattr(os.environ, "_data", {})
     for name in THREAD_VARIABLES:

@@ -49,7 +49,7 @@ class ParentGroups(NamedTuple):
     reason: str = ""
 
     def description(self) -> str:
-        """Say for a person which limits jobs have here."""
+        """Return a sentence for people about the limits of jobs here."""
         if not self.folders:
             return f"none: {self.reason}"
         kinds = " and ".join(kind if kind == "memory" else "CPU" for kind in self.folders)
@@ -57,7 +57,7 @@ class ParentGroups(NamedTuple):
 
 
 class CgroupLimits(NamedTuple):
-    """What the jobs of one host may use: whole CPUs and bytes of memory, 0: as much as there is."""
+    """Limits of the jobs of one host: whole CPUs and bytes of memory, 0: no limit."""
 
     cpus: int = 0
     memory: int = 0
@@ -115,9 +115,9 @@ def _find_2(mount: Path, path: str) -> ParentGroups:
 
 
 def _can_delegate(above: Path, own: Path, kind: str) -> bool:
-    """Say whether the group above is a unit of systemd's that was given away (``Delegate=``, ``DelegateSubgroup=``).
+    """Return True if the group above is a delegated unit of systemd (``Delegate=``, ``DelegateSubgroup=``).
 
-    Below a service or a scope systemd makes no group unless that is so, and it leaves to others what is handed on.
+    Only in delegated services or scopes may other programs make groups; systemd then leaves those alone.
     """
     is_given = above.name.endswith(_UNITS) and not own.name.endswith(_ANY_UNITS)
     is_empty = not _read_fields(above / "cgroup.procs")  # else the kernel lets it hand nothing on
@@ -130,12 +130,12 @@ def _can_delegate(above: Path, own: Path, kind: str) -> bool:
 
 
 def _can_divide(folder: Path) -> bool:
-    """Say whether groups can be made in a group, and this user's processes moved into them out of the own one."""
+    """Return True if groups can be created in a group, and this user's processes moved into them."""
     return all(os.access(path, os.W_OK) for path in (folder, folder / "cgroup.procs"))
 
 
 def _own_group(top: Path, path: str) -> Path:
-    """Give the own group's folder; in a container the path may not be there, and the root is the own group."""
+    """Return the own group's folder; in a container the path may be missing, and the root is the own group."""
     own = top.joinpath(*(part for part in path.split("/") if part not in ("", "..")))
     return own if own.is_dir() else top
 
@@ -162,14 +162,14 @@ def _prefix(data_dir: str) -> str:
 
 
 def plan_limits(parents: ParentGroups, name: str, wish: CgroupLimits) -> dict[str, object]:
-    """Give what ``host.json`` says of a host's limits; pure."""
+    """Return the limits of a host for ``host.json``; pure."""
     wanted = {"cpu": wish.cpus, "memory": wish.memory}
     groups = {kind: os.fspath(folder / name) for kind, folder in parents.folders.items() if wanted[kind]}
     return {"cpus": wish.cpus, "memory": wish.memory, "groups": groups, "reason": parents.reason}
 
 
 def make_groups(parents: ParentGroups, name: str, wish: CgroupLimits) -> ParentGroups:
-    """Make the groups of a host; gives the parents with those left out that refused, and why. Blocks for a moment."""
+    """Create the groups of a host; return the parents without those that refused, with reasons. Blocks for a moment."""
     kept, reasons = dict(parents.folders), [parents.reason] if parents.reason else []
     for kind, parent in parents.folders.items():
         wanted = wish.cpus if kind == "cpu" else wish.memory
@@ -211,7 +211,7 @@ def _rules(folder: Path, kind: str, wanted: int, version: int) -> list[tuple[str
 
 
 def find_members(folders: Iterable[str]) -> set[int]:
-    """List the processes in groups and in the groups that their jobs made below them; none where a group is gone."""
+    """Return the processes in groups and in the subgroups that jobs made; none if a group is gone."""
     found = set()
     for folder in dict.fromkeys(folders):
         for below, _, files in os.walk(folder):
@@ -221,7 +221,7 @@ def find_members(folders: Iterable[str]) -> set[int]:
 
 
 def remove_groups(folders: Iterable[str]) -> str:
-    """Remove groups whose processes have ended; says which could not be. Blocks for a second at most."""
+    """Remove groups whose processes have exited; return those that remain. Blocks for a second at most."""
     end = time.monotonic() + _PATIENCE
     left = []
     for folder in dict.fromkeys(folders):

@@ -1,7 +1,7 @@
 """Control groups that limit this host's jobs: the engine makes them, and each child joins one.
 
-The agent and its zygotes stay outside: what they import for jobs to come is not taken from a job, and what a job
-takes too much of is never their end.
+The agent and its zygotes stay outside: preloaded modules do not count for a job, and a job that exceeds its limit does
+not end the agent.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class JobCgroups(NamedTuple):
     whole: Tuple[str, ...] = ()
 
     def is_bound(self, kind: str) -> bool:
-        """Say whether ``cpu`` or ``memory`` is limited."""
+        """Return True if ``cpu`` or ``memory`` is limited."""
         return kind in self.groups or kind in self.whole
 
     def note(self) -> str:
-        """Say what is not limited and why, '' where there is nothing to say."""
+        """Return a sentence about missing limits and the reason, '' if there is none."""
         free = [word for kind, word in (("cpu", "CPU"), ("memory", "memory")) if not self.is_bound(kind)]
         return f"{' and '.join(free)} of jobs are not limited here: {self.reason}." if free and self.reason else ""
 
@@ -48,12 +48,12 @@ _current_limits: List[JobCgroups] = []
 
 
 def current() -> JobCgroups:
-    """Give the limits of this process's host."""
+    """Return the limits of this process's host."""
     return _current_limits[0] if _current_limits else JobCgroups()
 
 
 def load_limits(raw: Mapping[str, Any], of: str) -> JobCgroups:
-    """Learn the limits of this host from ``host.json``; ``of`` is its instance type."""
+    """Read the limits of this host from ``host.json``; ``of`` is its instance type."""
     _current_limits[:] = [
         JobCgroups(
             cpus=int(raw.get("cpus") or 0),
@@ -93,7 +93,7 @@ class GroupJoin:
             self._done.release()
 
     def wait(self) -> str:
-        """Wait until it is done; gives why it is not in all of them, '' when it is."""
+        """Wait until the process has joined the groups; return why it is not in all of them, '' if it is."""
         self._done.acquire()
         return self._reason
 
@@ -120,7 +120,7 @@ def _is_removed(folder: str) -> bool:
 
 
 def view(limits: JobCgroups) -> Dict[str, Any]:
-    """Give what a greeting says of them: the numbers that hold, and why others do not."""
+    """Return the limits for the answer to ``hello``: the applied numbers, and the reason of missing ones."""
     found: Dict[str, Any] = {"reason": limits.reason} if limits.reason else {}
     found.update({"cpus": limits.cpus} if limits.is_bound("cpu") else {})
     found.update({"memory": limits.memory} if limits.is_bound("memory") else {})

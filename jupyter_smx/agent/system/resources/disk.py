@@ -39,7 +39,7 @@ def disk_paths(host_info: HostInfo, tmp: str, spool: str) -> DiskPaths:
 
 
 def _state(path: str) -> Optional[Tuple[int, str]]:
-    """Give the device of a path and what is wrong with the room on it, '' when there is some."""
+    """Return the device of a path and a description of its lack of space, '' if there is space."""
     try:
         device, room = os.stat(path).st_dev, os.statvfs(path)
     except OSError:
@@ -53,7 +53,7 @@ def _state(path: str) -> Optional[Tuple[int, str]]:
 
 
 def is_scarce(path: str) -> bool:
-    """Say whether there is so little room that what a job left has to go before the next one comes."""
+    """Return True if space is so short that leftovers must be deleted before the next job."""
     try:
         room = os.statvfs(path)
     except OSError:
@@ -62,13 +62,13 @@ def is_scarce(path: str) -> bool:
 
 
 def is_full(path: str) -> bool:
-    """Say whether there is no room at all."""
+    """Return True if there is no space at all."""
     found = _state(path)
     return found is not None and bool(found[1])
 
 
 def is_read_only(path: str) -> bool:
-    """Say whether a file system is mounted for reading only."""
+    """Return True if a file system is mounted for reading only."""
     try:
         return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     except OSError:
@@ -76,7 +76,7 @@ def is_read_only(path: str) -> bool:
 
 
 def is_noexec(path: str) -> bool:
-    """Say whether a file system starts no program; False where the system cannot say it."""
+    """Return True if a file system starts no program; False if the system does not report it."""
     try:
         return bool(os.statvfs(path).f_flag & getattr(os, "ST_NOEXEC", 0))  # Python on macOS has no such flag
     except OSError:
@@ -84,7 +84,7 @@ def is_noexec(path: str) -> bool:
 
 
 def format_noexec(path: str) -> str:
-    """Say that no program below a folder can be started; '' where its file system allows it."""
+    """Return the message that no program below a folder can be started; '' where its file system allows it."""
     if not is_noexec(path):
         return ""
     return (
@@ -107,7 +107,7 @@ def format_full_disk(where: DiskPaths) -> str:
 
 
 def format_error(error: OSError, where: DiskPaths) -> str:
-    """Say what an error of a file means: which disk is full, else the file and the system's words."""
+    """Return a message about an error of a file: the full disk, else the file and the system's text."""
     what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror or error)
     if not errors.is_full(error):
         return f"{what}."
@@ -115,16 +115,16 @@ def format_error(error: OSError, where: DiskPaths) -> str:
 
 
 def format_wait(number: int, where: DiskPaths) -> str:
-    """Say why files are written later, by the system's number of the error."""
+    """Return why files are written later, for an error number of the system."""
     if number in errors.NO_ROOM:
         return format_full_disk(where) or "There is no room for its files."
     return f"Its files cannot be written now: {os.strerror(number)}."
 
 
 def with_disk_errors(work: Callable[[], Dict[str, Any]], where: DiskPaths) -> Dict[str, Any]:
-    """Do some work on files.
+    """Call ``work``, which writes files.
 
-    :raises DiskError: a disk is full; the text says which.
+    :raises DiskError: a disk is full; the text names it.
     """
     try:
         return work()
@@ -135,7 +135,7 @@ def with_disk_errors(work: Callable[[], Dict[str, Any]], where: DiskPaths) -> Di
 
 
 def keep_reserve(folder: str) -> None:
-    """Hold a little room back for what has to be written although everything is full, as far as there is any."""
+    """Reserve a little space for files that must be written when the disk is full, if there is any."""
     path = os.path.join(folder, _RESERVE)
     with contextlib.suppress(OSError):
         found = os.lstat(path)

@@ -27,7 +27,7 @@ class DiskWait:
         self._pause = _FIRST_PAUSE
 
     def next_pause(self) -> Optional[float]:
-        """Give the seconds until the next try after a failure, None where the patience is over."""
+        """Return the seconds until the next try after a failure, None when the time is over."""
         now = self._clock()
         if self._until is None:
             self._until = now + self._limit

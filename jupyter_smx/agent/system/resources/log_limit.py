@@ -19,7 +19,7 @@ BLOCK = 4_096
 _LARGE_BLOCK = 1 << 20
 """Bytes; the same for all file systems in use. Logs with a limit of 16 MiB and more keep to it."""
 MAX_STEP = 16 << 20
-"""Bytes; a log that grows gives room back in steps, at most of this size."""
+"""Bytes; a growing log frees space in steps of at most this size."""
 MIN_LIMIT = 16 * BLOCK
 """Bytes; less would leave no lines to read at either end."""
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
@@ -34,7 +34,7 @@ class Gap(NamedTuple):
     end: int
 
     def has(self, offset: int) -> bool:
-        """Say whether a byte lies in it."""
+        """Return True if a byte lies in the gap."""
         return self.begin <= offset < self.end
 
 
@@ -42,14 +42,14 @@ NO_GAP = Gap(0, 0)
 
 
 def step_of(limit: int) -> int:
-    """Give the bytes by which the gap of a log grows at a time."""
+    """Return the bytes by which the gap of a log grows at a time."""
     return min(MAX_STEP, _align(max(limit, MIN_LIMIT) // 8, limit))
 
 
 def left_out(size: int, limit: int) -> Gap:
-    """Give the bytes that a log of ``size`` bytes leaves out to take at most ``limit`` bytes (0: no limit).
+    """Return the bytes that a log of ``size`` bytes leaves out to take at most ``limit`` bytes (0: no limit).
 
-    One half of the limit is for its begin; the end keeps the other one, less a step.
+    One half of the limit is for the log's begin; the end has the other one, less a step.
     """
     limit = max(limit, MIN_LIMIT) if limit else 0
     if not limit or size <= limit:
@@ -64,9 +64,9 @@ def _align(size: int, limit: int) -> int:
 
 
 def punch(descriptor: int, begin: int, end: int) -> bool:
-    """Give the room of these bytes of a file back, which then read as zeros; False where the file system cannot.
+    """Free the disk blocks of these bytes of a file, which then read as zeros; False if the file system cannot.
 
-    :raises OSError: the disk refuses it now.
+    :raises OSError: the disk refuses it for now.
     """
     if not process.LINUX or sys.maxsize < _POINTER_64_BIT:
         return False
@@ -92,7 +92,7 @@ class LogLimit:
         """The file system cannot give room back; the log stays whole."""
 
     def apply(self, size: int) -> None:
-        """Leave out what a log of ``size`` bytes has too much; what the disk refuses is tried at the next growth."""
+        """Free the gap of a log of ``size`` bytes; after an error of the disk, the next growth tries again."""
         gap = left_out(size, self._limit)
         if self.is_refused or gap.end <= self._end:
             return
@@ -105,7 +105,7 @@ class LogLimit:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             state = os.fstat(descriptor)
-            # A job may have put another file there; one with two names is not only ours.
+            # A job may have put another file there; a file with two links may be someone else's, too.
             if stat.S_ISREG(state.st_mode) and state.st_nlink == 1:
                 self.is_refused = not punch(descriptor, *gap)
                 self._end = gap.end

@@ -31,7 +31,7 @@ def _field(lines: List[str], *names: str) -> str:
 
 
 def _memory() -> int:
-    """Give the bytes of memory that the kernel has, 0 where it does not say."""
+    """Return the kernel's bytes of memory, 0 if it does not report them."""
     said = memory.machine_memory().get("MemTotal")
     if said:
         return said

@@ -31,7 +31,7 @@ def format_size(count: float) -> str:
 
 
 def _groups(root: str) -> List[str]:
-    """Give the folders of control groups for memory: of this host's jobs, this process's own, then those above."""
+    """Return the folders of memory control groups: of this host's jobs, this process's own, then their parents."""
     joined = cgroups.current().groups.get("memory")
     found: List[str] = [joined] if joined else []
     mount = os.path.join(root, "sys/fs/cgroup")
@@ -44,7 +44,7 @@ def _groups(root: str) -> List[str]:
         else:
             continue
         folder = os.path.normpath(top + path)
-        # A container may see its own group as the root, whatever path is told.
+        # A container may see its own group as the root, whatever path /proc shows.
         while folder.startswith(top) and len(folder) >= len(top):
             found.append(folder)
             folder = os.path.dirname(folder)
@@ -53,7 +53,7 @@ def _groups(root: str) -> List[str]:
 
 
 def machine_memory(root: str = "/") -> Dict[str, int]:
-    """Give what the kernel says of the whole machine in bytes, by its names: MemTotal, MemAvailable, …."""
+    """Return the kernel's figures of the whole machine in bytes, by its names: MemTotal, MemAvailable, …."""
     rows = _ROW.findall(process.read_file(os.path.join(root, "proc/meminfo")))
     return {name: int(count) * _STEP for name, count in rows}
 
@@ -80,9 +80,9 @@ def _limit_owner(folder: str, most: int) -> str:
 
 
 class OomCounter:
-    """Counts the processes that the system ended for lack of memory: of jobs' group and our own, else of the machine.
+    """Counts OOM kills: in the groups of the jobs and of this process, or else on the whole machine.
 
-    Each is counted by the group that it was in, and an operator may have put all processes of a host into another one.
+    Each kill counts in the group of the process. An operator may have moved all processes of a host into another group.
     """
 
     def __init__(self, root: str = "/") -> None:
@@ -97,7 +97,7 @@ class OomCounter:
         return sum(count for _path, count in found) if found else self.read()
 
     def read(self) -> int:
-        """Give the sum of the files that were found before."""
+        """Return the sum of the counts in the files that :meth:`find` found."""
         paths = self._files or [os.path.join(self._root, "proc/vmstat")]
         return sum(_read_kills(path) or 0 for path in paths)
 
@@ -126,7 +126,7 @@ def _bound(root: str) -> str:
 
 
 def format_oom_kill(peak: int, root: str = "/") -> str:
-    """Say that the system ended a job for lack of memory; ``peak`` is what its process had at most, 0 if unknown."""
+    """Return the message for an OOM kill of a job; ``peak`` is its process's peak memory, 0 if unknown."""
     had = f"its process had {format_size(peak)}" if peak else "its memory use is unknown"
     if peak and peak < limit(root)[0] // _FEW:
         had += ", processes that it started and files in memory (/dev/shm) the rest"
@@ -137,13 +137,13 @@ def format_oom_kill(peak: int, root: str = "/") -> str:
 
 
 def format_other_oom_kills(count: int, root: str = "/") -> str:
-    """Say that the system ended processes of a job that itself went on."""
+    """Return the message for OOM kills of other processes of a job that continued."""
     processes = "1 process" if count == 1 else f"{count} processes"
     return f"host: while the job ran the system ended {processes} for lack of memory; {_bound(root)}."
 
 
 def format_own_memory(root: str = "/") -> str:
-    """Say how much memory this process had and what its limit is; for a request of memory that was refused."""
+    """Return the memory of this process and its limit, for a message about a refused allocation."""
     had = format_size(process.peak_memory(resource.getrusage(resource.RUSAGE_SELF)))
     allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
     bound = _bound(root)

@@ -13,11 +13,11 @@ _GET_ADDRESS = 0x8915
 """``SIOCGIFADDR`` of Linux."""
 _NAME_BYTES = 16
 _FIRST, _LAST = 20, 24
-"""Where the IPv4 address lies in the answer, a ``struct ifreq``."""
+"""Position of the IPv4 address in the answer, a ``struct ifreq``."""
 
 
 def find_interface(address: str) -> str:
-    """Name the interface with an IPv4 address; where none is found SageMaker's, or the loopback if that is missing."""
+    """Return the interface with an IPv4 address; if there is none, SageMaker's, or the loopback if that is missing."""
     found = _interface_with(address)
     return found or (INTERFACE if os.path.exists(f"/sys/class/net/{INTERFACE}") else "lo")
 

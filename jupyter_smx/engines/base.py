@@ -47,7 +47,7 @@ class Observation(str, Enum):
 
 
 class ImageMissingError(RefusedError):
-    """There is no such image where hosts are made; where a registry has it, it can be brought there (again)."""
+    """The image does not exist where hosts are created; it can be pulled (again) if a registry has it."""
 
 
 class RequirementsError(RefusedError):
@@ -72,11 +72,11 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     images: bool = False
     """The hosts are made of an image that the job names; the kernel's Python plays no role there."""
     network_isolation: bool = False
-    """Hosts can be had that reach each other and nothing else, where a job asks for that."""
+    """True if the engine can create hosts that reach only each other, for jobs that request that."""
     own_gpus: bool = False
     """A host sees those GPUs of this machine only that it was made with, so each of its jobs has just those."""
     interpreters: Literal["local", "remote"] = "local"
-    """Whose interpreter ``--python`` names: this machine's, or the hosts' by :meth:`Engine.resolve_interpreter`."""
+    """Machine of ``--python``'s interpreter: this one, or the hosts' by :meth:`Engine.resolve_interpreter`."""
     same_paths: bool = False
     """Agents find files of the controller's machine at the same paths; else they are brought, see ``provide_files``."""
     shared_folders: tuple[str, ...] = ()
@@ -90,14 +90,14 @@ class HostSpec(Struct, frozen=True, kw_only=True):
     group: str
     instance_type: str
     vcpus: int
-    """As the instance type says; of an engine that this machine bounds, never more than the machine has."""
+    """CPUs of the instance type; for an engine limited by this machine, never more than the machine has."""
     gpus: int = 0
     memory: int = 0
     """Bytes; 0 is no limit."""
     devices: tuple[int, ...] = ()
     """Numbers of its GPUs among those that the controller sees, from 0 on; empty if none were assigned."""
     options: dict[str, str] = {}
-    """What its instance type says to the engine, by the engine's own names."""
+    """Options of its instance type for the engine, by the engine's own names."""
 
 
 class ClusterRequest(Struct, frozen=True, kw_only=True):
@@ -112,12 +112,12 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     hosts: tuple[HostSpec, ...]
     instance_groups: tuple[InstanceGroup, ...]
     python: str
-    """The interpreter as :meth:`Engine.resolve_interpreter` gave it, where interpreters are remote; "" is its default.
+    """Result of :meth:`Engine.resolve_interpreter` if interpreters are remote ("": the default), else a path here.
 
-    It is the word of ``--python`` itself where the engine was unavailable at the submission. Else a path here.
+    It is the text of ``--python`` itself if the engine was unavailable at the submission.
     """
     requirements: tuple[str, ...] = ()
-    """What the hosts' Python needs beside the packages of ``python``: lines in pip's format, in a normal form.
+    """Packages that the hosts' Python needs beside those of ``python``: lines in pip's format, normalized.
 
     Only where the engine ``builds_environments``. Paths in them are absolute, and of the controller's machine.
     """
@@ -132,7 +132,7 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     log_limit: int = 1 << 30
     """Bytes that the log of a job may take on a host's disk; 0 is no limit."""
     image: str = ""
-    """What the hosts are made of, where the engine has images; names one that is there, best by its id."""
+    """Image of the hosts, if the engine has images; names an existing one, best by its id."""
     network_isolation: bool = False
     """True if the hosts must reach each other and nothing else."""
     max_run: int = 0
@@ -148,7 +148,7 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
 
 
 class PullProgress(Struct, frozen=True):
-    """How far it is to an image, in few words; ``downloads`` says that it comes from elsewhere, which may take long."""
+    """Progress of an image in few words; ``downloads`` is True if it is downloaded, which may take long."""
 
     text: str = ""
     downloads: bool = False
@@ -177,9 +177,9 @@ class Engine(LoggingConfigurable):
 
     name: ClassVar[str]
     takes_target: ClassVar[bool] = False
-    """Whether ``--engine NAME:TARGET`` is this engine for one of its machines."""
+    """True if ``--engine NAME:TARGET`` selects one of this engine's machines."""
     target = ""
-    """What follows the colon; ``jupyter_smx.engines.registry.create`` sets it, and ``name`` to all of it."""
+    """Text after the colon; ``jupyter_smx.engines.registry.create`` sets it, and ``name`` to the whole."""
 
     interruptions_per_hour = Float(
         0.0,
@@ -209,50 +209,49 @@ class Engine(LoggingConfigurable):
 
     @abstractmethod
     def plan(self, request: ClusterRequest) -> dict[str, object]:
-        """Give the printable request that :meth:`acquire` would send; asks no platform and changes nothing.
+        """Return the printable request that :meth:`acquire` would send; sends no request and changes nothing.
 
-        What the platform fills in at the launch, such as addresses and nodes, is not in it.
+        Values that the platform chooses at the launch, such as addresses and nodes, are not in it.
         """
 
     @abstractmethod
     def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle | QueueStatus]:
         """Bring up all hosts or none, with an agent listening on each.
 
-        Yields a handle whenever something more exists that costs money, one host at a time, the complete one last.
-        The first one comes before the launch: from then on :meth:`find` answers, so the engine has written down what
-        it is about to launch. Launches at most once per cluster id and host, even when called again from another
-        process. It is an asynchronous generator, which the controller closes with ``aclose`` when ``launch_limit`` is
-        over: what it began ends then, or is found.
+        Yields a handle whenever another host, which costs money, exists; the complete one comes last. The first one
+        comes before the launch: from then on :meth:`find` answers, so the engine has recorded what it is about to
+        launch. Launches at most once per cluster id and host, even when called again from another process. It is an
+        asynchronous generator, which the controller closes with ``aclose`` after ``launch_limit`` seconds: hosts whose
+        launch has begun are then ended, or :meth:`find` returns them.
 
-        Yields a :class:`QueueStatus` while the engine's scheduler lets the request wait: at once, and whenever it
-        changes. The controller's ``launch_limit`` does not count from there to the next handle, which says that the
-        wait is over. The controller ends the wait by closing the generator and :meth:`release`, when the
-        job is stopped or its ``--max-wait`` is over. A controller that starts meanwhile calls ``acquire`` again, which
-        goes on with the same request.
+        Yields a :class:`QueueStatus` while the request waits in the engine's scheduler: at once, and after each change.
+        The controller's ``launch_limit`` does not count until the next handle, which ends the wait. The controller ends
+        the wait by closing the generator and :meth:`release`, when the job is stopped or its ``--max-wait`` is over. A
+        new controller calls ``acquire`` again, which continues with the same request.
 
-        :raises ImageMissingError: the image went since it was pinned, before anything was launched.
+        :raises ImageMissingError: the image was deleted after it was pinned; nothing was launched.
         :raises RequirementsError: the requirements cannot be installed. Other jobs that need the same fail, too.
-        :raises RefusedError: before anything was launched. A ``transient`` one, as where there is no room now, lets the
-            job wait in the queue with this reason; it is asked for again until it is stopped. Any other one is its end.
-        :raises UnavailableError: a host did not come up, or the engine gave no answer, so that it is not known what
-            was launched. The controller then asks :meth:`find`, and acquires the same cluster again.
+        :raises RefusedError: nothing was launched. After a ``transient`` one, such as a lack of room, the job waits in
+            the queue with this reason, and the controller retries until the job is stopped. Any other one ends the job.
+        :raises UnavailableError: a host did not come up, or the engine did not answer, so it is unknown what was
+            launched. The controller then calls :meth:`find`, and acquires the same cluster again.
         """
 
     @abstractmethod
     async def find(self, cluster: str) -> Handle | None:
-        """Find a cluster again from a fresh process; answers from the launch, or the request for it, until `release`.
+        """Find a cluster from any process; answers from the launch, or the request for it, until `release`.
 
         None means that the platform has no such cluster now.
 
-        :raises UnavailableError: the platform gives no answer, which does not mean that there is no cluster.
+        :raises UnavailableError: the platform does not answer, which does not mean that there is no cluster.
         """
 
     @abstractmethod
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
-        """Look at many clusters at once, same order; an outage is ``UNKNOWN``; never raises for one cluster.
+        """Observe many clusters in one call, in the same order; an outage is ``UNKNOWN``; never raises for one cluster.
 
-        Called every five seconds, with no limit. ``GONE`` may come late where the platform notices late: the harness
-        of the engine's test declares within how many seconds.
+        Called every five seconds, with no limit. ``GONE`` may come late if the platform notices late: the engine's test
+        harness declares the maximum delay in seconds.
         """
 
     @abstractmethod
@@ -263,13 +262,13 @@ class Engine(LoggingConfigurable):
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Open a byte stream to the agent on ``host`` over the engine's own authenticated channel.
 
-        Cancelled after ten seconds and called again. What takes longer, as the start of a gateway, is shielded.
+        Cancelled after ten seconds and called again. Shield steps that take longer, such as the start of a gateway.
 
-        :raises UnavailableError: nothing listens there now.
+        :raises UnavailableError: no agent listens there now.
         """
 
     def check_target(self) -> None:
-        """Check, when the engine has just been made, that it is configured for its target, or without one.
+        """Check, after the engine was created, that it is configured for its target, or without one.
 
         :raises RefusedError: it is not; the submission is refused.
         """
@@ -277,8 +276,8 @@ class Engine(LoggingConfigurable):
     def check_installed(self) -> None:
         """Check that what the engine needs on this machine is installed and configured, such as a client program.
 
-        Called at each submission, before anything is recorded, so it asks no platform and reads few files. What does
-        not answer now passes: the job waits for it.
+        Called at each submission, before anything is recorded, so it asks no platform and reads few files. It ignores
+        services that do not answer now: the job waits for them.
 
         :raises RefusedError: something is missing; the submission is refused.
         """
@@ -296,39 +295,39 @@ class Engine(LoggingConfigurable):
         return ()
 
     def slots(self) -> int | None:
-        """Give the number of hosts that the engine can have at once; None: it has no limit that is known here.
+        """Return the number of hosts that the engine can have at once; None: it has no limit that is known here.
 
-        A job that does not fit waits in the queue of the engine, and idle warm pools make room for it. Asked at each
+        A job that does not fit waits in the engine's queue, and idle warm pools make room for it. Called at each
         placement, so it answers from the configuration and from memory.
         """
         return None
 
     def clusters_folder(self) -> Path | None:
-        """Give the folder of this machine in which each cluster has its own; None where hosts have none here.
+        """Return the folder of this machine in which each cluster has its own; None where hosts have none here.
 
-        What lies there of clusters that are long gone is deleted.
+        The controller deletes folders there if their clusters ended long ago.
         """
         return None
 
     def is_network_isolated(self) -> bool:
-        """Say whether hosts reach each other and nothing else whatever a job asks for, as an administrator chose."""
+        """Return True if an administrator configured that hosts reach only each other, for every job."""
         return False
 
     def instance_types(self) -> Sequence[InstanceType]:
-        """Give the instance types that this engine brings, beside those of the catalogue, without a request.
+        """Return the instance types that this engine brings, beside those of the catalogue, without a request.
 
-        One of a name that the catalogue has replaces that one for this engine. Without a price, no cost is reported.
+        They replace types of the catalogue with the same name for this engine. Without a price, no cost is reported.
         """
         return ()
 
     async def resolve_interpreter(self, word: str) -> str:
-        """Name the interpreter of the hosts that ``--python`` means; "" is the engine's default, in and out.
+        """Return the interpreter of the hosts for ``--python``; "" is the engine's default, in and out.
 
-        Called only where ``interpreters`` is ``remote``, for each submission, which waits for it: a configuration
-        should be enough. What it gives decides which pools a job may take, and is :attr:`ClusterRequest.python`.
+        Called only if ``interpreters`` is ``remote``, at each submission, which waits for it: read the configuration
+        only. The result decides which pools a job may use, and is :attr:`ClusterRequest.python`.
 
         :raises RefusedError: there is no such interpreter; names the nearest one.
-        :raises UnavailableError: not now; then the word itself is in the request, and ``acquire`` has to resolve it.
+        :raises UnavailableError: not now; then the text itself is in the request, and ``acquire`` has to resolve it.
         """
         return word
 
@@ -359,19 +358,19 @@ class Engine(LoggingConfigurable):
     async def cached_image(self, image: str) -> Image | None:
         """Return what a name means now if that takes a moment only; None if :meth:`resolve_image` has to be asked.
 
-        Asked before a job is on record, whose submitter waits meanwhile. An engine that is away says None.
+        Called before a job is recorded, while its submitter waits. An engine that is unreachable returns None.
         """
         del image
         return None
 
     async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str] | None:
-        """Put files and folders of the controller's machine within reach of a host, where it may only read them.
+        """Make files and folders of the controller's machine readable on a host, but not writable.
 
-        Gives the path at which the host's agent finds each; what is there already, unchanged, is not brought again.
-        None, the default: the engine has no way of its own, and the controller sends them over the agent's stream.
-        The controller does not ask where :attr:`Capabilities.same_paths` is true.
+        Return the path for the host's agent for each; unchanged files are not sent again. None, the default: the engine
+        has no way of its own, and the controller sends them over the agent's stream. Not called if
+        :attr:`Capabilities.same_paths` is true.
 
-        :raises RefusedError: one of them is not there or cannot be read.
+        :raises RefusedError: one of them does not exist or cannot be read.
         :raises UnavailableError: the host cannot be reached now.
         """
         del handle, host, sources
@@ -386,7 +385,7 @@ class Engine(LoggingConfigurable):
         return None
 
     def spool_path(self, cluster: str, host: str) -> Path | None:
-        """Give the folder of a host's spool when it can be read without the agent, else None."""
+        """Return the folder of a host's spool when it can be read without the agent, else None."""
         del cluster, host
         return None
 
@@ -395,8 +394,8 @@ class Engine(LoggingConfigurable):
     ) -> tuple[bytes, int] | None:
         """Read a file of a job in a host's spool without the agent: ``limit`` bytes at most from ``offset`` on.
 
-        Gives them and the size of the whole file; by default what lies below :meth:`spool_path`. The controller asks
-        when a host is gone, also after :meth:`release`. None: of this host nothing can be read, now or later.
+        Return the bytes and the size of the whole file; by default from :meth:`spool_path`. Called after the end of a
+        host, and after :meth:`release`. None: no file of this host can be read, now or later.
 
         :raises ResourceNotFoundError: the spool of the host can be read, and has no such file.
         :raises UnavailableError: it cannot be read now.
@@ -407,14 +406,14 @@ class Engine(LoggingConfigurable):
     def stopped_agent(self, handle: Handle, host: str) -> StoppedAgent | None:
         """Describe a host's agent if it is stopped, as by SIGSTOP or in a paused container; None if not, or unknown.
 
-        The user reads it where the host does not answer. It must not block: an engine whose hosts are elsewhere keeps
-        what its last :meth:`observe_all` saw. It is asked again while the host is silent.
+        The user sees it when the host does not answer. It must not block: an engine with hosts elsewhere stores the
+        result of its last :meth:`observe_all`. Called repeatedly while the host is silent.
         """
         del handle, host
         return None
 
     async def exit_reason(self, cluster: str, host: str) -> str:
-        """Say how a host ended, where the engine has more to say than its agent could; "" where it has not.
+        """Return how a host ended, if the engine has more details than its agent could report; else "".
 
         :raises UnavailableError: the engine cannot be reached now; the reason stays unknown then.
         """
@@ -422,12 +421,12 @@ class Engine(LoggingConfigurable):
         return ""
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
-        """End what this controller's clusters left and of which there is no record; name what was ended.
+        """End what this controller's clusters left without a record; return the names.
 
         Called once an hour, and by a user.
 
-        ``known`` gives the clusters that live: whatever else carries this controller's mark is an orphan. It is asked
-        after each look at what there is, since a cluster may be born meanwhile, and is known before it is there.
+        ``known`` returns the live clusters: anything else with this controller's mark is an orphan. Call it after each
+        listing, because a cluster may be created meanwhile, and is recorded before it exists.
 
         :raises UnavailableError: the engine cannot be reached now.
         """
@@ -435,10 +434,10 @@ class Engine(LoggingConfigurable):
         return []
 
     async def prune(self, is_needed: Callable[[str], bool]) -> list[str]:
-        """Delete what this controller's clusters left on other machines: records, logs, outputs; name the clusters.
+        """Delete what this controller's clusters left on other machines: records, logs, outputs; return their names.
 
-        ``is_needed`` says of a cluster's id whether it stays: it lives, or ended lately. Call it in the event loop.
-        What lies below :meth:`clusters_folder` the controller deletes by itself.
+        ``is_needed`` returns True if a cluster stays, by its id: it lives, or ended recently. Call it in the event
+        loop. The controller itself deletes what lies below :meth:`clusters_folder`.
 
         :raises UnavailableError: the engine cannot be reached now.
         """
@@ -446,10 +445,10 @@ class Engine(LoggingConfigurable):
         return []
 
     async def doctor(self, timeout: float = DOCTOR_TIMEOUT) -> dict[str, object]:
-        """Give what a doctor's page shows of this engine: facts by name, looked at now.
+        """Return the current facts of this engine for the doctor page, by name.
 
-        ``machines`` among them has the facts of each of its machines by name, where it has several. They are asked
-        side by side for ``timeout`` seconds; of one that cannot be used the only fact is its ``problem``, a sentence.
+        ``machines`` has the facts of each machine by name, if the engine has several. They are queried in parallel for
+        ``timeout`` seconds; an unusable machine has only the fact ``problem``, a sentence.
         """
         del timeout
         return {}

@@ -1,6 +1,6 @@
-"""Find, load and configure engines by entry points; those of third parties work like the included ones.
+"""Find, load and configure engines by entry points; engines of third parties work like the included ones.
 
-A name in the configuration that configures nothing is refused: it would be a limit that holds for no job.
+An unknown name in the configuration is refused: it would be a limit that applies to no job.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ RENAMED_METHODS = {
 _OTHER_CONFIG_FILES = {"SmxMagics": "ipython_config.py", "SmxServerExtension": "jupyter_server_config.py"}
 """Sections that another file configures."""
 _SIMILARITY_CUTOFF = 0.9
-"""Two names at least as similar as this differ by a typing error. A name with one word more is another name, as of an
-engine that another machine has."""
+"""Minimum similarity of a name with a typing error. A name with one more word is another name, such as an engine's on
+another machine.
+"""
 
 
 def installed_engines() -> Mapping[str, EntryPoint]:
@@ -55,10 +56,11 @@ def engine_class_names() -> list[str]:
 
 
 def engine_class(name: str) -> type[Engine]:
-    """Import the engine of that name, and with it the client of its platform. A target after a colon plays no role.
+    """Import the engine of that name, and with it the client of its platform. A target after a colon is ignored.
 
     :raises ValidationError: no installed package offers an engine of that name.
-    :raises RefusedError: one does, and what it needs is not installed or is broken, or it has methods of an old port.
+    :raises RefusedError: a package offers it, but a requirement is missing or broken, or its methods are of an old
+        port.
     """
     known = installed_engines()
     kind, colon, _ = name.partition(":")
@@ -77,7 +79,7 @@ def engine_class(name: str) -> type[Engine]:
         raise _refusal(
             name, f"needs the package {missing.name!r}, which is not installed", _install_hint(point, missing)
         ) from missing
-    except Exception as problem:  # a declared border: the module is somebody else's code
+    except Exception as problem:  # a declared border: the module is third-party code
         raise _refusal(name, f"cannot be imported ({type(problem).__name__}: {problem})", "") from problem
     if not (isinstance(found, type) and issubclass(found, Engine)):
         raise _refusal(name, f"is {point.value}, which is not a subclass of jupyter_smx.engines.base.Engine", "")
@@ -94,10 +96,10 @@ def engine_class(name: str) -> type[Engine]:
 
 
 def create(name: str, parent: Configurable | None = None) -> Engine:
-    """Make the engine of that name; its traits are configured as ``parent``'s configuration says.
+    """Create the engine of that name, with traits from ``parent``'s configuration.
 
     :raises ValidationError: no such engine.
-    :raises RefusedError: it is installed only in part, or is configured with what it cannot take.
+    :raises RefusedError: it is installed only in part, or its configuration is invalid.
     """
     found = engine_class(name)
     for unread, meant in unknown_traits(parent.config, found).items() if parent is not None else ():
@@ -147,7 +149,7 @@ def unknown_traits(
 
 
 def _check_method_names(name: str, found: type[Engine]) -> None:
-    """Refuse a class that has a method of the port by its old name, which no caller would find; runs nothing of it."""
+    """Refuse a class that has a port's method by its old name, which no caller would use; runs none of its code."""
     methods = {old: inspect.getattr_static(found, old, None) for old in RENAMED_METHODS}
     old_names = [old for old, method in methods.items() if inspect.isroutine(method)]
     if old_names:

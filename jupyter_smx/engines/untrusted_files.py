@@ -1,8 +1,8 @@
 """Open files in a folder that a job may write to: no links, no blocking, and only regular files.
 
-A job in a container sees only the folder of its host. It may put a link to
-any file of ours in the place of one, or a pipe without a writer, or a folder. So each part of a name below a
-folder that is ours is opened from the one before, and the type of the last one is checked after it is open.
+A job in a container sees only the folder of its host. It may replace a file by a link to any file of ours, by a pipe
+without a writer, or by a folder. So each part of a name below a folder that is ours is opened relative to the one
+before, and the type of the last one is checked after it is open.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK_SIZE = 1 << 20
 _MAX_LINKS = 2
-"""Of a collected file: the one there, and ours."""
+"""Number of links of a collected file: the host's, and ours."""
 
 
 class UnreadableError(Exception):
-    """What lies there cannot be read, which is no trouble of the disk that it goes to; it comes from an OSError."""
+    """A file cannot be read, which is no error of the destination's disk; caused by an OSError."""
 
 
 class OpenFile:
@@ -43,14 +43,14 @@ class OpenFile:
         return os.fstat(self.file.fileno()).st_size
 
     def has_one_name(self) -> bool:
-        """Say whether no other name leads to it, by which it could be a file that is not the host's."""
+        """Return True if the file has no other link, through which it could be a file that is not the host's."""
         return os.fstat(self.file.fileno()).st_nlink == 1
 
     def link_or_copy(self, target: Path) -> None:
-        """Let it have the new name ``target``, too, or put a copy there, as of a file that has more names than one.
+        """Link the file to ``target``, or copy it there if it has other links.
 
-        :raises OSError: the disk of ``target`` refuses, or something has that name.
-        :raises UnreadableError: the other one does.
+        :raises OSError: the disk of ``target`` refuses, or the name is in use.
+        :raises UnreadableError: the source cannot be read.
         """
         if not self._try_link(target):
             with target.open("xb") as copy:
@@ -81,7 +81,7 @@ class OpenFile:
 def open_file(top: Path, name: str, *, writable: bool = False) -> Iterator[OpenFile]:
     """Open a file below a folder, to read it or also to write it.
 
-    :raises OSError: it is not there, is no file, or one of its folders is a link.
+    :raises OSError: it does not exist, is no file, or one of its folders is a link.
     """
     flags = _FILE | (os.O_RDWR if writable else os.O_RDONLY)
     with (
@@ -92,9 +92,9 @@ def open_file(top: Path, name: str, *, writable: bool = False) -> Iterator[OpenF
 
 
 def read(top: Path, name: str, most: int) -> bytes:
-    """Read a file below ``top`` that has at most so many bytes.
+    """Read a file below ``top`` of at most ``most`` bytes.
 
-    :raises OSError: it is not there, is no file, or is longer.
+    :raises OSError: it does not exist, is no file, or is longer.
     """
     with open_file(top, name) as it:
         content = bytearray()
@@ -119,7 +119,7 @@ def is_absent(top: Path, name: str) -> bool:
 
 @contextmanager
 def _open_parent(top: Path, name: str) -> Iterator[tuple[int, str]]:
-    """Give the folder that a name lies in, open, and the last part of the name."""
+    """Yield the open parent folder of a name, and the last part of the name."""
     *folders, last = parts = PurePosixPath(name).parts or ("",)
     if "\0" in name or not {"", "/", ".."}.isdisjoint(parts):
         raise OSError(errno.EINVAL, "it is not a file in that folder", name)

@@ -22,16 +22,16 @@ _CONNECT_CHECK_TIMEOUT = 2.0
 
 
 class DaemonRegistry:
-    """The daemons that hosts of this engine are at: one for new ones, and those that earlier controllers had chosen.
+    """The daemons with hosts of this engine: one for new hosts, and those that earlier controllers chose.
 
-    ``chosen`` says where new ones are made, and is asked once; ``seconds`` how long a daemon may take for an answer.
+    ``chosen`` returns the address for new hosts, and is called once; ``seconds`` is the time limit of an answer.
     """
 
     def __init__(self, chosen: Callable[[], str], seconds: Callable[[], float]) -> None:
         self._choose_url = chosen
         self._seconds = seconds
         self.url = ""
-        """Where the daemon of new hosts listens, once it was asked for."""
+        """Address of the daemon of new hosts, after its first use."""
         self._daemons: dict[str, Daemon] = {}
         self._paused: dict[str, frozenset[str]] = {}
         """Containers that the last look at each daemon found paused, by its address."""
@@ -47,7 +47,7 @@ class DaemonRegistry:
         return self.get(self.url)
 
     def get(self, url: str) -> Daemon:
-        """Give the daemon at which a host was made, which another controller may have chosen; "" is that of new ones.
+        """Return the daemon of an existing host, which another controller may have chosen; "" is that of new ones.
 
         :raises RefusedError: there is none for new hosts.
         """
@@ -58,18 +58,18 @@ class DaemonRegistry:
         return self._daemons[url]
 
     def for_handle(self, handle: Handle) -> Daemon:
-        """Give the daemon of a cluster.
+        """Return the daemon of a cluster.
 
-        :raises RefusedError: its record does not say, and there is none for new hosts.
+        :raises RefusedError: its record does not name one, and there is none for new hosts.
         """
         return self.get(handle_daemon_url(handle))
 
     def kind(self) -> DaemonInfo:
-        """Say what the daemon of new hosts is, as far as that is known by now."""
+        """Return the kind of the daemon of new hosts, as far as it is known."""
         return self._daemons[self.url].kind if self.url in self._daemons else DaemonInfo()
 
     async def states(self, url: str, label: str) -> dict[str, str] | None:
-        """Ask a daemon for the states of all containers that have a label; None where it does not say."""
+        """Return the states of all containers with a label; None if the daemon does not answer."""
         try:
             rows = await self.get(url).containers(label)
         except (UnavailableError, RefusedError):  # it is away, or what is configured now is no daemon of this machine
@@ -79,7 +79,7 @@ class DaemonRegistry:
         return states
 
     async def inspect(self, handle: Handle, container: str) -> dict[str, Any] | None:
-        """Look at a container on the way to its agent, which is not the daemon's: one that hangs is not waited for.
+        """Inspect a container before connecting to its agent; do not wait for a daemon that hangs.
 
         :raises UnavailableError: the daemon does not answer.
         """
@@ -93,7 +93,7 @@ class DaemonRegistry:
         try:
             found = await self.inspect(handle, container)
         except UnavailableError:
-            return  # hosts outlive their daemon where it is told to let them, and our way to them is not its
+            return  # hosts outlive a daemon with live restore, and the connection to their agents does not need it
         state = found["State"] if found else {}
         self._first_pids[container] = int(state.get("Pid") or 0)
         if state.get("Paused"):
@@ -124,11 +124,11 @@ class DaemonRegistry:
 
 
 def handle_daemon_url(handle: Handle) -> str:
-    """Say at which daemon a cluster's containers are, "" where its record does not say."""
+    """Return the address of the daemon with a cluster's containers, "" if its record has none."""
     return next((str(host.data["daemon"]) for host in handle.hosts if "daemon" in host.data), "")
 
 
 def are_alive(handle: Handle, states: Mapping[str, str]) -> bool:
-    """Say whether a cluster has containers, and all of them run or are paused."""
+    """Return True if a cluster has containers, and all of them run or are paused."""
     found = [states.get(str(host.data.get("container")), "") for host in handle.hosts]
     return bool(found) and all(state in ALIVE for state in found)

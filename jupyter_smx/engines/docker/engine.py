@@ -111,7 +111,7 @@ class DockerEngine(Engine):
         self._users = users.ContainerUser(str(self.user))
 
     def check_installed(self) -> None:
-        """Check, until it was found once, that there is a daemon on this machine and that this user may ask it.
+        """Check, until it succeeds once, that there is a daemon on this machine that this user may use.
 
         :raises RefusedError: there is none, its address is wrong, or its socket is closed to this user.
         """
@@ -167,9 +167,9 @@ class DockerEngine(Engine):
                 yield handle
 
     async def find(self, cluster: str) -> Handle | None:
-        """Ask the daemon which containers a cluster has; None when it never was or was released.
+        """Look up the containers of a cluster; None if it never existed or was released.
 
-        :raises UnavailableError: the daemon or the data folder is away, which says nothing of the cluster.
+        :raises UnavailableError: the daemon or the data folder is unavailable, so nothing is known of the cluster.
         """
         try:
             if await asyncio.to_thread(self._folders.live_cluster, cluster) is None:
@@ -189,7 +189,7 @@ class DockerEngine(Engine):
         return Handle(engine=self.name, cluster=cluster, hosts=hosts)
 
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
-        """Look at all containers of this data folder at once."""
+        """Query all containers of this data folder in one request."""
         urls, mine = (
             {handle_daemon_url(handle) for handle in handles},
             f"{container_spec.OWNER}={container_spec.owner(self.data_dir)}",
@@ -206,7 +206,7 @@ class DockerEngine(Engine):
         """
         if not request_validation.is_valid_name(handle.cluster):
             return
-        # A release that has begun goes on to its end, even when the caller is cancelled.
+        # A release that has begun continues to its end, even if the caller is cancelled.
         await asyncio.shield(asyncio.ensure_future(self._release(handle)))
 
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -218,7 +218,7 @@ class DockerEngine(Engine):
         try:
             streams = await self._folders.host(handle.cluster, host).dial()
         except UnavailableError:
-            # It may have ended with its daemon: where that one is away, that is what is wrong.
+            # The agent may have ended with its daemon: if the daemon is down, that is the error.
             if host in known:
                 await self._daemons.inspect(handle, known[host])
             raise
@@ -232,7 +232,7 @@ class DockerEngine(Engine):
         return streams
 
     def is_network_isolated(self) -> bool:
-        """Say whether all hosts reach each other and nothing else."""
+        """Return True if all hosts reach only each other."""
         return bool(self.network_isolation)
 
     def default_image(self) -> str:
@@ -240,10 +240,10 @@ class DockerEngine(Engine):
         return str(self.image)
 
     async def resolve_image(self, image: str, say: Callable[[PullProgress], None]) -> Image:
-        """Find an image of which hosts can be made, and download it first where ``pull`` says so.
+        """Find an image for hosts, and download it first as ``pull`` configures.
 
-        :raises RefusedError: it cannot be had, has no Python, or is made for another machine; transient where its
-            registry is away.
+        :raises RefusedError: it cannot be downloaded, has no Python, or is made for another machine; transient if its
+        registry is unavailable.
         :raises UnavailableError: the daemon does not answer.
         """
         found = await self._check_image(await (await self._get_images()).resolve(image, say))
@@ -258,7 +258,7 @@ class DockerEngine(Engine):
         return None if found is None else Image(name=image, id=(await self._check_image(found)).id, digest=found.digest)
 
     async def cached_image(self, image: str) -> Image | None:
-        """Say what a name means now, by one question, where hosts were made of that before."""
+        """Return the current image of a name by one request, if hosts were created from that image before."""
         if self._images is None or self._preflight is None or not self._preflight.has_passed:
             return None
         found = await self._images.cached(image)
@@ -281,7 +281,7 @@ class DockerEngine(Engine):
         return [*daemon_info.client_command(self._daemons.for_handle(handle).url), *enter]
 
     def stopped_agent(self, handle: Handle, host: str) -> StoppedAgent | None:
-        """Say that the container is paused, or that a signal has stopped the agent in it; asks no daemon."""
+        """Return the state of a container that is paused, or of an agent stopped by a signal; sends no request."""
         known = {one.host: str(one.data["container"]) for one in handle.hosts}
         name = container_spec.container_name(handle.cluster, host)
         return self._daemons.stopped_agent(handle, known[host], name) if host in known else None
@@ -306,7 +306,7 @@ class DockerEngine(Engine):
         return await sweep.sweep(self._daemons, urls, owner, float(self.release_timeout), spare)
 
     async def doctor(self, timeout: float = DOCTOR_TIMEOUT) -> dict[str, object]:
-        """Say which daemon it is, how hosts are closed in, and what is given up here."""
+        """Return the facts of the daemon, its isolation of hosts, and isolation that is missing here."""
         del timeout
         daemon = self._daemons.default()
         info = await daemon.info()
@@ -327,11 +327,11 @@ class DockerEngine(Engine):
         return facts | ({"not_limited_here": kind.missing_limits()} if kind.unlimited else {})
 
     def clusters_folder(self) -> Path:
-        """Give the folder in which each cluster has its own."""
+        """Return the folder in which each cluster has its own."""
         return self._folders.clusters
 
     def spool_path(self, cluster: str, host: str) -> Path:
-        """Give the folder with a host's spool; it is read without the agent."""
+        """Return the folder with a host's spool; it is read without the agent."""
         return self._folders.host(cluster, host).path / host_layout.SPOOL
 
     async def exit_reason(self, cluster: str, host: str) -> str:
@@ -347,7 +347,7 @@ class DockerEngine(Engine):
         return ClusterFolders(self._root)
 
     async def _check_daemon(self, cluster: str, daemon: Daemon) -> None:
-        """See that a launch which an earlier controller began goes on at the daemon where it began."""
+        """Check that a launch by an earlier controller continues at the daemon where it began."""
         begun = await asyncio.to_thread(read_daemon_url, self._folders, cluster)
         if begun not in ("", daemon.url):
             raise UnavailableError(
@@ -372,7 +372,7 @@ class DockerEngine(Engine):
         return self._images
 
     async def _check_image(self, found: InspectedImage) -> InspectedImage:
-        """See, once, that hosts of an image can live here."""
+        """Check, once, that hosts of an image can run here."""
         if self._preflight is None:
             labels = {container_spec.OWNER: container_spec.owner(self.data_dir)}
             under_way = (await self._get_images()).under_way

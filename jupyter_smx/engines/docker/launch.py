@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 _LOG_LINES = 5
 _NO_ADDRESSES = "pool"
-"""In the words of every daemon that has no addresses left for one more network."""
+"""Part of the message of every daemon that has no addresses left for another network."""
 _DISK_FULL = "no space left on device"
 
 
@@ -53,9 +53,9 @@ class ClusterLaunch:
         self._network: str | None = None
 
     async def network(self) -> str:
-        """Make the cluster's network unless it is there, once for all its hosts; gives what they join.
+        """Create the cluster's network unless it exists, once for all its hosts; return its name.
 
-        :raises UnavailableError: the daemon has no room for one more, or is away.
+        :raises UnavailableError: the daemon has no addresses for another one, or does not answer.
         """
         async with self._network_lock:
             if self._network is None:
@@ -83,11 +83,11 @@ class ClusterLaunch:
         return str(wish["Name"])
 
     async def launch_host(self, plan: HostSpec, order: container_spec.ContainerPlan) -> HostHandle:
-        """Make a host's container unless it is there, start it, and wait until its agent listens.
+        """Create a host's container unless it exists, start it, and wait until its agent listens.
 
-        Its time runs from when it is its turn: with many at once each of them would be late.
+        The time limit begins when its turn comes: with many launches at once, each of them would be late.
 
-        :raises RefusedError: it needs GPUs, and the daemon has none to give, or its folder has no room.
+        :raises RefusedError: it needs GPUs that the daemon does not provide, or the disk of its folder is full.
         :raises UnavailableError: it did not come up.
         """
         host, loop = plan.host, asyncio.get_running_loop()
@@ -176,7 +176,7 @@ class ClusterLaunch:
             else:
                 state = {"Status": "created"}
                 return {"Id": made, "State": state, "Config": config, "HostConfig": config["HostConfig"]}
-            # The daemon gives the name away a moment before there is a container to look at.
+            # The daemon reserves the name a moment before the container can be inspected.
             await asyncio.sleep(probe_container.POLL_INTERVAL)
 
     def _create_once(self, api: Any, name: str, config: dict[str, Any]) -> str:
@@ -227,14 +227,14 @@ class ClusterLaunch:
     async def _wait_ready(self, container: str, host: str, bounds: Mapping[str, int]) -> None:
         folder, see = self._folders.host(self._cluster, host), partial(self._check_running, container, host)
         if bounds:
-            # Now it has loaded what takes it longest; its zygote comes up while the daemon is at this.
+            # The agent has loaded its slowest part; its zygote starts while the daemon does this.
             await probe_container.wait_for_file(folder.is_claimed, see)
             await self._apply_limits(container, bounds, see)
         await probe_container.wait_for_file((folder.path / host_layout.PROCESS).exists, see)
         try:
             _, writer = await folder.dial()
         except UnavailableError:
-            await see()  # it has listened, and ended; a daemon takes long to say it, and is not asked without need
+            await see()  # it has listened, and ended; a daemon takes long to report that, so it is asked only if needed
         else:
             writer.close()
 
@@ -244,7 +244,7 @@ class ClusterLaunch:
         try:
             await self._daemon.call(lambda api: api.update_container(container, **bounds), self._seconds)
         except DaemonError:
-            await see()  # of one that has ended meanwhile its end says more
+            await see()  # if it has ended meanwhile, its exit is more informative
             raise
 
     async def _check_running(self, container: str, host: str) -> None:
@@ -288,7 +288,7 @@ def host_handle(
 
 
 def is_on_shared_network(row: Mapping[str, Any]) -> bool:
-    """Say of a container in a list whether it has joined the network that all share; Podman's are made in theirs."""
+    """Return True if a container in a list has joined the network that all share; Podman's are created in theirs."""
     return container_spec.BRIDGE in ((row.get("NetworkSettings") or {}).get("Networks") or {})
 
 

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def daemon_urls(folders: ClusterFolders) -> list[str]:
-    """Give the addresses of the daemons that clusters were made at, released ones included. Blocks.
+    """Return the addresses of the daemons of all clusters, released ones included. Blocks.
 
     :raises OSError: the data folder cannot be read.
     """
@@ -38,10 +38,10 @@ async def sweep(
 ) -> list[str]:
     """Remove at each daemon the objects with a data folder's label, except those to be kept; one after the other.
 
-    ``urls`` are those of the records; that of new hosts is asked first. Gives the names of what was removed, and a
-    sentence for each daemon that could not be asked.
+    ``urls`` are those of the records; the daemon of new hosts comes first. Return the names of removed objects, and a
+    sentence for each daemon that does not answer.
 
-    :raises SmxError: there is only one, and that could not be.
+    :raises SmxError: there is only one daemon, and it does not answer.
     """
     mark = f"{container_spec.OWNER}={owner}"
     found: list[str] = []

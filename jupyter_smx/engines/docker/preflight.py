@@ -49,11 +49,11 @@ _RULE = "A host and the controller exchange files in a shared folder, and the ho
 
 
 class _ProbeExitError(Exception):
-    """The container ended before it had tried everything; the text says with which words."""
+    """The container ended before all its tests; the text has its output."""
 
 
 class Preflight:
-    """What lies under the hosts of one daemon: nothing of it changes while the daemon is the same."""
+    """Tests of one daemon for its hosts; the results hold as long as the daemon is the same."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Preflight:
         self._seconds = seconds
         self._lock = asyncio.Lock()
         self.has_passed = False
-        """Whether hosts can live here, as far as that was tried."""
+        """True if hosts can run here, as far as it was tested."""
 
     async def check(self, image: InspectedImage) -> None:
         """Check once, with an image that has a Python, that hosts can run at this daemon.
@@ -108,7 +108,7 @@ class Preflight:
             raise not_writable_error(self._folders.root, problem) from problem
 
     async def _run_probe(self, probe: Probe, image: InspectedImage, room: HostFolder) -> str:
-        """Let a container try its folder; gives why it is none, "" where all is well."""
+        """Test the mounted folder in a container; return the fault, "" if there is none."""
         seat = container_spec.bind_mount(str(room.path), container_spec.HOST_FOLDER, closed=False)
         words = [image.python, "-I", "-c", _PROBE_SCRIPT, probe.token]
         try:

@@ -28,7 +28,7 @@ ALIVE = ("running", "paused")
 _IN_USE = (403, 409)
 """Errors of Docker and Podman when a network with members is removed."""
 _INSPECT_TIMEOUT = 3.0
-"""Seconds that a daemon may take to say how a container ended."""
+"""Time limit in seconds for a daemon's answer about the end of a container."""
 _RETRY_CURE = "Run the job again, or set --retries."
 _MEMORY_CURE = "Use less memory, or a larger instance type."
 _SIGKILL = 137
@@ -55,7 +55,7 @@ def exit_reason(state: Mapping[str, Any], program: str = "docker") -> str:
     if state.get("OOMKilled") and code == _SIGKILL:
         return "its container was killed, after the system killed processes in it for lack of memory. " + _MEMORY_CURE
     if code in _KILL_COMMANDS:
-        # A job may end its agent as well: they are one user's, and a daemon tells of no difference.
+        # A job may end its agent, too: both have the same user, and the daemon does not distinguish them.
         by = f"by {program} {_KILL_COMMANDS[code]}, with its daemon, or by a process in it"
         return f"its container was ended from outside, {by}. {_RETRY_CURE}"
     return f"its container ended with exit code {code}." if code else ""
@@ -64,9 +64,9 @@ def exit_reason(state: Mapping[str, Any], program: str = "docker") -> str:
 async def exit_reasons(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
     """Return for each host how its container ended, if it did; read before it is removed.
 
-    Each is asked about: the list may say for a moment that one still runs which was killed.
+    Each one is inspected, because the list may show a killed container as running for a moment.
 
-    :raises UnavailableError: the daemon does not say which containers there are.
+    :raises UnavailableError: the daemon does not list its containers.
     """
     rows = await list_containers(daemon, *labels)
     seen = await asyncio.gather(*(_ended_state(daemon, row["Id"]) for row in rows))
@@ -114,7 +114,7 @@ async def _wait_network_made(folders: ClusterFolders, cluster: str, seconds: flo
 
 
 async def _wait(is_over: Callable[[], Awaitable[bool]], seconds: float, still: str, rule: str) -> None:
-    """Look again and again until something is over; ``still`` says that it is not, by which ``rule``.
+    """Poll until something is over; ``still`` describes the state before, and ``rule`` the limit.
 
     :raises UnavailableError: it takes longer.
     """
@@ -137,9 +137,9 @@ def _is_free(lock: Path) -> bool:
 
 
 async def remove_all(daemon: Daemon, labels: Sequence[str], seconds: float, spare: _Spare) -> list[str]:
-    """Remove the containers with these labels at once, then their networks; gives the names of what was removed.
+    """Remove the containers with these labels at once, then their networks; return the names of removed objects.
 
-    :raises UnavailableError: the daemon is away, or one of them does not vanish.
+    :raises UnavailableError: the daemon does not answer, or one of them does not disappear.
     """
     return [
         *await _remove_containers(daemon, labels, seconds, spare),
@@ -170,7 +170,7 @@ async def _remove_container(daemon: Daemon, container: str, seconds: float) -> N
             return
         if problem.status != CONFLICT:
             raise daemon.operation_error(f"remove container {container[:12]}", problem) from problem
-        await _wait_gone(daemon, container, seconds)  # somebody else is removing it
+        await _wait_gone(daemon, container, seconds)  # another process is removing it
 
 
 async def _wait_gone(daemon: Daemon, container: str, seconds: float) -> None:

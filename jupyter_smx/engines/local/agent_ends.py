@@ -64,7 +64,7 @@ class AgentEnds:
         self._oom_kills = oom_kills
 
     def reason(self, pid: int) -> str:
-        """Say how an agent ended; "" if it lives, ended by itself, or is not a child of this process."""
+        """Return how an agent ended; "" if it lives, ended by itself, or is not a child of this process."""
         self.reap()
         code = self._codes.get(pid)
         return "" if code is None else exit_reason(code, read_oom_kills() - self._oom_kills)

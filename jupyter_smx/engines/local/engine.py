@@ -109,7 +109,7 @@ class LocalEngine(Engine):
         self._limits = LocalLimits(self._folders.clusters, off)
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
-        """Give what would be started for each host, and the ``host.json`` that it would read; pure."""
+        """Return the command for each host, and the ``host.json`` that it would read; pure."""
         archive = self._root / agent_zipapp.file_name()
         return {
             "engine": self.name,
@@ -141,7 +141,7 @@ class LocalEngine(Engine):
                 yield handle
 
     async def find(self, cluster: str) -> Handle | None:
-        """Read from the disk which hosts a cluster has; None when it never was or was released.
+        """Read the hosts of a cluster from the disk; None if it never existed or was released.
 
         :raises UnavailableError: the folder cannot be read, which does not mean that there is no cluster.
         """
@@ -169,7 +169,7 @@ class LocalEngine(Engine):
         :raises UnavailableError: a process is still there after ``release_timeout`` seconds.
         """
         if request_validation.is_valid_name(handle.cluster):
-            # A release that has begun goes on to its end, even when the caller is cancelled: killing takes a thread.
+            # A release that has begun continues to its end, even if the caller is cancelled: killing takes a thread.
             await asyncio.to_thread(self._release, handle)
 
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -186,7 +186,7 @@ class LocalEngine(Engine):
         return None if birth is None else namespaces.shell_command(birth.pid, os.fspath(folder.path / host_layout.ML))
 
     async def doctor(self, timeout: float = DOCTOR_TIMEOUT) -> dict[str, object]:
-        """Say which isolation jobs have on this machine, by trying it out, and how they are started."""
+        """Return the isolation that jobs have on this machine, from a test, and how they are started."""
         del timeout
         archive = await asyncio.to_thread(agent_zipapp.write_archive, self._root)
         if not self.isolate:
@@ -202,11 +202,11 @@ class LocalEngine(Engine):
         return await asyncio.to_thread(self._folders.exit_reason, cluster, host)
 
     def clusters_folder(self) -> Path:
-        """Give the folder in which each cluster has its own."""
+        """Return the folder in which each cluster has its own."""
         return self._folders.clusters
 
     def stopped_agent(self, handle: Handle, host: str) -> StoppedAgent | None:
-        """Look at the process of the agent, which the handle names."""
+        """Return the state of the agent's process, which the handle names."""
         found = next((one for one in handle.hosts if one.host == host), None)
         with suppress(msgspec.MsgspecError, OSError):
             if found is not None and (agent := agent_process(found)).is_stopped():
@@ -214,7 +214,7 @@ class LocalEngine(Engine):
         return None
 
     def spool_path(self, cluster: str, host: str) -> Path:
-        """Give the folder with a host's spool; it is read without the agent."""
+        """Return the folder with a host's spool; it is read without the agent."""
         return self._folder(cluster, host).path / host_layout.SPOOL
 
     @property
@@ -372,7 +372,7 @@ class LocalEngine(Engine):
             members = self._limits.find_members(handle.cluster, names) & known.keys()
             return members | host_traces.find_unmarked(traces, known, checked)
 
-        # Those with a mark go first: what is left of the hosts then was started with a cleaned environment.
+        # Marked processes first: the others were started by them with a cleaned environment.
         left = process_table.kill_in_turn([select, select_unmarked], float(self.release_timeout))
         self._ends.reap()
         if left:
@@ -382,7 +382,7 @@ class LocalEngine(Engine):
                 cure="The controller repeats the release until they are gone.",
                 transient=True,
             )
-        # Once more: until it was dead an agent may have made its folders anew where somebody had deleted them.
+        # Close them again: an agent may have recreated its folders before its end, if they had been deleted.
         folders, away = self._folders.try_to_close(handle.cluster)
         groups = self._limits.remove(handle.cluster, names)
         if away is not None:

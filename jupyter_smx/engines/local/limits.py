@@ -1,4 +1,4 @@
-"""Control groups of the local engine's hosts: where they are, and when they are made and removed."""
+"""Control groups of the local engine's hosts: their paths, creation and removal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LocalLimits:
-    """Limits for one data folder. The place of groups is determined once; ``off`` is the reason if limits are off."""
+    """Limits for one data folder. The parent groups are determined once; ``off`` is the reason if limits are off."""
 
     def __init__(self, clusters: Path, off: str = "") -> None:
         self._clusters = clusters
@@ -26,7 +26,7 @@ class LocalLimits:
         self._parents: cgroup_limits.ParentGroups | None = None
 
     def parents(self) -> cgroup_limits.ParentGroups:
-        """Give where groups can be made here."""
+        """Return the parent groups, and the reason if there are none."""
         if self._parents is None:
             self._parents = (
                 cgroup_limits.ParentGroups(reason=self._disabled_reason)
@@ -36,11 +36,11 @@ class LocalLimits:
         return self._parents
 
     def plan(self, request: ClusterRequest, plan: HostSpec) -> dict[str, object]:
-        """Give what ``host.json`` says of a host's limits when nothing goes wrong."""
+        """Return a host's limits for ``host.json`` if no group fails."""
         return cgroup_limits.plan_limits(self.parents(), self._name(request, plan), _host_limits(plan))
 
     def make(self, request: ClusterRequest, plan: HostSpec) -> dict[str, object]:
-        """Make the groups of a host; gives what ``host.json`` says of them. Blocks for a moment."""
+        """Create the groups of a host; return its limits for ``host.json``. Blocks for a moment."""
         name, wish = self._name(request, plan), _host_limits(plan)
         return cgroup_limits.plan_limits(cgroup_limits.make_groups(self.parents(), name, wish), name, wish)
 
@@ -49,7 +49,7 @@ class LocalLimits:
         return cgroup_limits.find_members(self._groups(cluster, hosts))
 
     def remove(self, cluster: str, hosts: Iterable[str]) -> str:
-        """Remove the groups of hosts that have ended, whose folders may be gone; says which could not be."""
+        """Remove the groups of hosts that have ended, whose folders may be gone; return which groups remain."""
         return cgroup_limits.remove_groups(self._groups(cluster, hosts))
 
     def _groups(self, cluster: str, hosts: Iterable[str]) -> list[str]:
@@ -69,7 +69,7 @@ class LocalLimits:
 
 
 def _may_live(folder: Path) -> bool:
-    """Say whether a host may still start a job; on a full disk a release is not written down, but the agent ends."""
+    """Return True if a host may still start a job; on a full disk a release is not recorded, but the agent ends."""
     if (folder.parent / RELEASED_MARKER).exists():
         return False
     try:

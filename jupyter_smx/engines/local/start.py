@@ -24,7 +24,7 @@ Children = dict[int, "subprocess.Popen[bytes]"]
 
 
 class AgentStart(NamedTuple):
-    """What to start, for which host, with which environment."""
+    """Command, host and environment of an agent."""
 
     command: list[str]
     folder: HostFolder
@@ -37,7 +37,7 @@ class AgentStart(NamedTuple):
         with listening:
             if await _first_byte(listening.fileno()):
                 return None
-        # End of file means that the agent has closed the pipe without a word: it is about to end, or its folder tells.
+        # End of file: the agent closed the pipe without a report. It is about to exit, or its folder shows its state.
         try:
             return await asyncio.to_thread(child.wait, _EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -82,5 +82,5 @@ async def _first_byte(descriptor: int) -> bytes:
 
 
 def format_exit(code: int) -> str:
-    """Say how a process ended, from the number that its parent got."""
+    """Return how a process ended, from its exit code."""
     return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

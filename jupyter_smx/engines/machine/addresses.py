@@ -1,7 +1,7 @@
 """Loopback addresses of hosts on one machine: each host has its own, so that all can use the same ports.
 
-An engine whose hosts are on other machines finds out where each machine is reached, and :func:`host_networks` decides
-what ``host.json`` says. Addresses decide, not names or ids of machines: three nodes of a test cluster may be one
+An engine with hosts on other machines finds the address of each machine, and :func:`host_networks` computes the network
+part of ``host.json``. It compares addresses, not names or ids of machines: three nodes of a test cluster may be one
 machine, and two processes of one machine cannot both listen on its address at one port.
 """
 
@@ -23,14 +23,14 @@ _FIRST_PORT, _PORTS = 10_000, 20_000
 
 
 class MachineNetwork(Struct, frozen=True):
-    """Where a host's machine is reached by the machines of the other hosts: IPv4 address, and interface if known."""
+    """Address of a host's machine for the machines of the other hosts: IPv4 address, and interface if known."""
 
     address: str
     interface: str = ""
 
 
 class HostNetwork(Struct, frozen=True):
-    """What ``host.json`` says of the network: each host's address, the host's own interface, the cluster's port."""
+    """Network part of ``host.json``: each host's address, the host's own interface, the cluster's port."""
 
     addresses: dict[str, str]
     interface: str
@@ -60,7 +60,7 @@ def host_networks(
 
 
 def addresses(cluster: str, hosts: Sequence[str], platform: str = sys.platform) -> dict[str, str]:
-    """Give each host an address that is always the same, and very likely not another cluster's.
+    """Return for each host an address that is always the same, and very likely not used by another cluster.
 
     Only Linux answers on the whole of 127.0.0.0/8; elsewhere all hosts share one address. 127.0.x.x is left to the
     system, which has resolvers there.
@@ -76,9 +76,9 @@ def addresses(cluster: str, hosts: Sequence[str], platform: str = sys.platform) 
 
 
 def cluster_port(cluster: str) -> int:
-    """Give the port on which the first host of a distributed job listens, most likely no other cluster's.
+    """Return the port on which the first host of a distributed job listens, most likely unused by other clusters.
 
-    On SageMaker it is 7777. There each host has all ports; here PyTorch, which listens on all addresses of its machine,
-    would refuse the second job of two that run at once. Below 32768 the system itself gives no ports away.
+    On SageMaker it is 7777. There each host has all ports; here PyTorch listens on all addresses of its machine, so the
+    second of two simultaneous jobs would fail. The system itself assigns no ports below 32768.
     """
     return _FIRST_PORT + int.from_bytes(hashlib.sha256(cluster.encode()).digest()[2:4], "big") % _PORTS

@@ -70,10 +70,10 @@ def members() -> Mapping[str, bytes]:
 
 
 def _nvml() -> dict[str, bytes]:
-    """Give the one file by which an agent asks NVIDIA's driver, where it is installed here: it needs nothing else.
+    """Return the single file with which an agent queries NVIDIA's driver, if it is installed here.
 
-    It lies inside the agent's package: what lies at the top of the archive is the first that the imports of every
-    preload would find, before the one that the user has installed.
+    It lies inside the agent's package: at the top of the archive it would come first in the imports of every preload,
+    before the user's own installation.
     """
     found = find_spec("pynvml")
     if found is None or found.origin is None or Path(found.origin).name != "pynvml.py":
@@ -82,10 +82,10 @@ def _nvml() -> dict[str, bytes]:
 
 
 def _cloudpickle() -> dict[str, bytes]:
-    """Give the package by which functions travel, for interpreters of hosts that have none of their own.
+    """Return cloudpickle, which sends functions, for interpreters of hosts without it.
 
-    It is 60 KB and depends on nothing. To carry it is plainer than to refuse the next job after one has failed: nothing
-    has to be remembered, and the version is the one that packs. It is found only if a job looks for it in vain.
+    It is 60 KB without dependencies. Including it is simpler than remembering which interpreters lack it, and its
+    version is the one that packs. It is only used if an import of another one fails.
     """
     found = find_spec("cloudpickle")
     folder = Path(found.origin).parent if found is not None and found.origin is not None else None
@@ -94,7 +94,7 @@ def _cloudpickle() -> dict[str, bytes]:
 
 
 def content_hash(content: Mapping[str, bytes]) -> str:
-    """Give a name to a content: equal for equal names and bytes, whatever the order, date, machine or zlib."""
+    """Return the name for a content: equal for equal names and bytes, whatever the order, date, machine or zlib."""
     digest = hashlib.sha256()
     for name in sorted(content):
         for part in (name.encode(), content[name]):
@@ -115,7 +115,7 @@ def pack(content: Mapping[str, bytes]) -> bytes:
 
 
 def add_bytecode(content: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Add to each module what this Python compiles it to, in a process of its own. Blocks.
+    """Compile each module with this Python, in a process of its own. Blocks.
 
     :raises subprocess.CalledProcessError: one of them is no Python.
     """
@@ -129,12 +129,12 @@ def add_bytecode(content: Mapping[str, bytes]) -> dict[str, bytes]:
 
 @cache
 def file_name() -> str:
-    """Give the archive's name, which changes whenever a line of the agent changes."""
+    """Return the archive's name, which changes whenever a line of the agent changes."""
     return f"agent-{content_hash(members())}.pyz"
 
 
 def write_archive(folder: Path) -> Path:
-    """Put the archive into ``folder`` unless it is there, and give its path. Two at once do no harm.
+    """Write the archive into ``folder`` unless it exists, and return its path. Concurrent calls do no harm.
 
     :raises OSError: the folder cannot be written.
     """

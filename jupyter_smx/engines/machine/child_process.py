@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _PIECE = 65_536
 _END_WITHIN = 1.0
-"""Seconds until a killed process is left to the kernel, as one that waits for a disk."""
+"""Seconds to wait for a killed process; one that waits for a disk is then left to the kernel."""
 _PIPES = (0, 1, 2)
 
 
 async def start(*words: str, **options: Any) -> Process:
     """Start a process that leads a session and a group; ``options`` are those of ``create_subprocess_exec``.
 
-    A caller that is cancelled meanwhile leaves no process.
+    No process remains if the caller is cancelled meanwhile.
 
     :raises OSError: it cannot be started.
     """
@@ -55,7 +55,7 @@ async def end(process: Process, *, with_descendants: bool = False) -> None:
     waiting = _UncancellableTask(process.wait(), loop=asyncio.get_running_loop())
     cancelled = await _wait_done(waiting, _END_WITHIN)
     if waiting.done():
-        transport.close()  # not before the end: it would take the exit code from asyncio
+        transport.close()  # not before the end: asyncio would not get the exit code
     else:
         asyncio.Task.cancel(waiting)
         _log.warning("pid=%d did not end within %g s after SIGKILL", process.pid, _END_WITHIN)
@@ -64,7 +64,7 @@ async def end(process: Process, *, with_descendants: bool = False) -> None:
 
 
 async def read_lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
-    """Give the lines of a stream, however long they are."""
+    """Yield the lines of a stream, of any length."""
     left = b""
     while piece := await stream.read(_PIECE):
         *whole, left = (left + piece).split(b"\n")
@@ -76,7 +76,7 @@ async def read_lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
 
 
 class _UncancellableTask(asyncio.Task[Any]):
-    """A task for a few turns of the loop, which goes on when the loop cancels all tasks at its end."""
+    """A task that continues when the loop cancels all tasks at its end; for a few turns of the loop."""
 
     def cancel(self, msg: Any = None) -> bool:
         del msg
@@ -88,7 +88,7 @@ def _uncancellable(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -
 
 
 async def _create(words: tuple[str, ...], options: dict[str, Any]) -> Process:
-    """Create the process; the task in which asyncio connects its pipes goes on, whatever the loop cancels."""
+    """Create the process; the task in which asyncio connects its pipes is not cancelled with the loop's tasks."""
     creation = asyncio.create_subprocess_exec(*words, start_new_session=True, **options)
     loop = asyncio.get_running_loop()
     factory = loop.get_task_factory()
@@ -102,7 +102,7 @@ async def _create(words: tuple[str, ...], options: dict[str, Any]) -> Process:
 
 @types.coroutine
 def _continue(creation: Coroutine[Any, Any, Process], awaited: Any) -> Generator[Any, Any, Process]:
-    """Go on with a coroutine that was begun, and now waits for ``awaited``; an error of that ends the process."""
+    """Continue a coroutine that was begun and now waits for ``awaited``; an error of that ends the process."""
     try:
         yield awaited
     except BaseException as error:
@@ -135,7 +135,7 @@ def _close_pipes(transport: asyncio.SubprocessTransport) -> None:
     for number in _PIPES:
         pipe = transport.get_pipe_transport(number)
         if isinstance(pipe, asyncio.WriteTransport):
-            if not pipe.is_closing() or pipe.get_write_buffer_size():  # one that is closed has no abort
+            if not pipe.is_closing() or pipe.get_write_buffer_size():  # a closed pipe has no abort
                 pipe.abort()
         elif pipe is not None:
             pipe.close()

@@ -23,11 +23,11 @@ class ClusterFolders(Struct, frozen=True):
 
     @property
     def clusters(self) -> Path:
-        """Give the folder that has one for each cluster."""
+        """Return the folder that contains a folder for each cluster."""
         return self.root / "clusters"
 
     def host(self, cluster: str, host: str) -> HostFolder:
-        """Give the folder of a host, which need not be there."""
+        """Return the folder of a host, which need not exist."""
         return HostFolder(self.clusters / cluster / host)
 
     def hosts(self, cluster: str) -> list[HostFolder]:
@@ -38,13 +38,13 @@ class ClusterFolders(Struct, frozen=True):
         return [self.host(cluster, name) for name in host_names(self.clusters / cluster)]
 
     def is_released(self, cluster: str) -> bool:
-        """Say whether a cluster was given back."""
+        """Return True if a cluster was released."""
         return _exists(self.clusters / cluster / RELEASED_MARKER)
 
     def live_cluster(self, cluster: str) -> Path | None:
-        """Give the folder of a cluster that was acquired and not released.
+        """Return the folder of a cluster that was acquired and not released.
 
-        :raises OSError: a disk is away, which says nothing about any cluster.
+        :raises OSError: a disk is unavailable, so nothing is known of any cluster.
         """
         if not is_valid_name(cluster):
             return None
@@ -53,9 +53,9 @@ class ClusterFolders(Struct, frozen=True):
         return folder if _exists(folder) and not _exists(folder / RELEASED_MARKER) else None
 
     def close(self, cluster: str) -> list[HostFolder]:
-        """Make sure that nothing can start in a cluster's folders any more; lists them, none where there is no cluster.
+        """Prevent any further start in a cluster's folders; return them, none if there is no cluster.
 
-        :raises OSError: that cannot be written down.
+        :raises OSError: the record cannot be written.
         """
         self.root.stat()
         if not _exists(self.clusters / cluster):
@@ -67,14 +67,14 @@ class ClusterFolders(Struct, frozen=True):
         return folders
 
     def try_to_close(self, cluster: str) -> tuple[list[HostFolder], OSError | None]:
-        """Close a cluster's folders as far as that is possible; lists them, and gives what went wrong."""
+        """Close a cluster's folders as far as possible; return them, and the error, if any."""
         try:
             return self.close(cluster), None
         except OSError as problem:
             return [], problem
 
     def release_error(self, cluster: str, problem: OSError) -> UnavailableError:
-        """Say that a release cannot be written down, so that it is not over."""
+        """Return the error for a release that cannot be recorded, and so is not over."""
         return UnavailableError(
             f"data_dir: the release of cluster {cluster} cannot be recorded ({problem}).",
             field="data_dir",
@@ -84,7 +84,7 @@ class ClusterFolders(Struct, frozen=True):
         )
 
     def unreadable_error(self, cluster: str, problem: Exception) -> UnavailableError:
-        """Say that nothing is known of a cluster, which does not mean that there is none."""
+        """Return the error for an unreadable cluster, which may exist all the same."""
         return UnavailableError(
             f"data_dir: the records of cluster {cluster!r} cannot be read ({problem}).",
             field="data_dir",
@@ -93,13 +93,13 @@ class ClusterFolders(Struct, frozen=True):
         )
 
     def write_exit_reasons(self, cluster: str, ends: Mapping[str, str]) -> None:
-        """Keep how hosts ended where no job could reach it; words for a sentence never hold up a release."""
+        """Write how hosts ended into a file that no job can reach; ignore errors, because a release must not wait."""
         for host, text in ends.items():
             with suppress(OSError):
                 self._exit_reason_path(cluster, host).write_text(text, encoding="utf-8")
 
     def exit_reason(self, cluster: str, host: str) -> str:
-        """Give what was written down of the end of a host, "" where that is nothing."""
+        """Return the recorded reason of a host's end, "" if there is none."""
         try:
             return self._exit_reason_path(cluster, host).read_text(encoding="utf-8").strip()
         except OSError:
@@ -110,7 +110,7 @@ class ClusterFolders(Struct, frozen=True):
 
 
 def _exists(path: Path) -> bool:
-    """Say whether a file is there; unlike :meth:`Path.exists` an unreadable folder is an error and not a no."""
+    """Return True if a file exists; unlike :meth:`Path.exists`, an unreadable folder is an error."""
     try:
         path.stat()
     except FileNotFoundError:

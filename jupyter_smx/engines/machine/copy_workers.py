@@ -23,7 +23,7 @@ MAX_CLUSTERS = 4
 class CopyWorkers:
     """Copies files to hosts in separate threads, so that large copies delay only each other.
 
-    Hosts of one cluster take turns, so that the first one's copies are there for the others.
+    Hosts of one cluster take turns, so that the others can reuse the first one's copies.
     """
 
     def __init__(self, at_once: int = MAX_CLUSTERS) -> None:

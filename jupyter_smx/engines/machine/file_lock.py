@@ -35,9 +35,9 @@ def acquire(path: Path, gives_up: Callable[[], bool]) -> Iterator[bool]:
 
 @asynccontextmanager
 async def acquire_async(path: Path, gives_up: Callable[[], bool] = lambda: False) -> AsyncIterator[bool]:
-    """Do as :func:`acquire` in an event loop, which goes on meanwhile. A caller that is cancelled holds nothing.
+    """Do the same as :func:`acquire` without blocking the event loop. A cancelled caller does not hold the lock.
 
-    :raises OSError: the file cannot be made.
+    :raises OSError: the file cannot be created.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

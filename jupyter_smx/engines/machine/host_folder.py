@@ -1,4 +1,4 @@
-"""The folder of one host on this machine: what the engine writes, and what the files show of the agent."""
+"""The folder of one host on this machine: files of the engine, and the agent's state as its files show it."""
 
 from __future__ import annotations
 
@@ -48,37 +48,37 @@ _PRIVATE = 0o700
 _NO_START_TIME = -1
 """A start time that no process has."""
 _COPY_TIMEOUT = 10.0
-"""Seconds for which a release waits for a copy that goes on; it ends at its next piece."""
+"""Seconds for which a release waits for a running copy, which checks for that after each piece."""
 _MAX_BYTES = 1 << 20
-"""Bytes of a file in which an agent, or we, say something short."""
+"""Maximum bytes of a short file by an agent or an engine."""
 _LOG_TAIL = 4096
 _LOG_LINES = 5
 
 
 class AgentProcess(Struct, frozen=True):
-    """What ``agent.json`` says of the process that claimed the host's folder."""
+    """Content of ``agent.json``: the process that claimed the host's folder."""
 
     pid: int
     start_time: int
     boot_id: str
 
     def is_alive(self) -> bool:
-        """Say whether the agent lives; after a reboot none does."""
+        """Return True if the agent lives; after a reboot none does."""
         return self.boot_id == process_table.boot_id() and process_table.is_alive((self.pid, self.start_time))
 
     def is_stopped(self) -> bool:
-        """Say whether a signal, or a debugger, has stopped the agent."""
+        """Return True if a signal or a debugger has stopped the agent."""
         identity = (self.pid, self.start_time)
         return self.boot_id == process_table.boot_id() and process_table.is_stopped(identity)
 
 
 def agent_process(host: HostHandle) -> AgentProcess:
-    """Read what a handle says of a host's agent."""
+    """Read the agent's process from a handle."""
     return msgspec.convert(host.data, AgentProcess)
 
 
 def handle_data(birth: AgentProcess) -> dict[str, str | int | float]:
-    """Give what a handle says of a host's agent."""
+    """Return the agent's process for a handle."""
     return {"pid": birth.pid, "start_time": birth.start_time, "boot_id": birth.boot_id}
 
 
@@ -112,11 +112,11 @@ class HostFolder(Struct, frozen=True):
 
     @property
     def socket(self) -> Path:
-        """Give the unix socket that the agent listens on."""
+        """Return the unix socket on which the agent listens."""
         return self.path / host_layout.SOCKET
 
     def can_have_socket(self) -> bool:
-        """Say whether this system can bind and reach the socket: Linux can whatever its path, others up to a length."""
+        """Return True if this system can bind the socket: Linux with any path, others up to a length."""
         return hasattr(socket, "AF_UNIX") and (_LINUX or self._is_short())
 
     def _is_short(self) -> bool:
@@ -124,9 +124,9 @@ class HostFolder(Struct, frozen=True):
 
     @contextmanager
     def socket_address(self) -> Iterator[str]:
-        """Give a name of the socket that fits into a socket address and leads nowhere else, valid inside the ``with``.
+        """Yield a path of the socket that is short enough for a socket address, valid inside the ``with``.
 
-        :raises OSError: there is none.
+        :raises OSError: there is no such path.
         """
         if not _LINUX:
             yield os.fspath(self.socket)
@@ -159,19 +159,19 @@ class HostFolder(Struct, frozen=True):
 
     @property
     def log(self) -> Path:
-        """Give the file that holds what the agent itself says."""
+        """Return the file with the agent's own output."""
         return self.path / host_layout.AGENT_LOG
 
     @property
     def mark(self) -> str:
-        """Give the line in the environment of every process of this host."""
+        """Return the ``NAME=value`` line in the environment of every process of this host."""
         return f"{MARK}={self.path.parent.name}/{self.path.name}"
 
     def make(self) -> bool:
-        """Make the folder; says whether it is described already, by an earlier acquire. Blocks."""
+        """Create the folder; return True if it has a description already, from an earlier acquire. Blocks."""
         self.path.parent.mkdir(mode=_PRIVATE, exist_ok=True)
         self.path.mkdir(mode=_PRIVATE, exist_ok=True)
-        return self._description_path.exists()  # the other one a job can take away, and all of it would be made anew
+        return self._description_path.exists()  # jobs can remove the other file; then all of it would be created again
 
     def describe(self, description: dict[str, object], own: Callable[[Path], None] = lambda _path: None) -> None:
         """Write ``host.json``, and then a copy in our own folder that jobs cannot reach, each as a whole. Blocks.
@@ -187,7 +187,7 @@ class HostFolder(Struct, frozen=True):
         return _host_description_path(self.path.parent, self.path.name)
 
     def is_claimed(self) -> bool:
-        """Say whether an agent, or a release, has taken the folder for good."""
+        """Return True if an agent, or a release, has claimed the folder for good."""
         return (self.path / host_layout.CLAIM).exists()
 
     def claim(self) -> None:
@@ -205,7 +205,7 @@ class HostFolder(Struct, frozen=True):
     def read_agent(self) -> AgentProcess | None:
         """Read the agent's process; None if no agent has started.
 
-        :raises OSError: the folder cannot be read, which says nothing about the agent.
+        :raises OSError: the folder cannot be read, so the agent's state is unknown.
         """
         try:
             text = untrusted_files.read(self.path, host_layout.PROCESS, _MAX_BYTES)
@@ -216,14 +216,14 @@ class HostFolder(Struct, frozen=True):
             return None
 
     def handle(self) -> HostHandle | None:
-        """Give what finds this host again, None while it has no agent."""
+        """Return the handle of this host, None while it has no agent."""
         birth = self.read_agent()
         if birth is None:
             return None
         return HostHandle(host=self.path.name, data=msgspec.structs.asdict(birth))
 
     def log_tail(self) -> str:
-        """Give the last lines of ``agent.log`` for the sentence that says why an agent did not start."""
+        """Return the last lines of ``agent.log`` for the message why an agent did not start."""
         try:
             with untrusted_files.open_file(self.path, self.log.name) as log:
                 log.file.seek(max(0, log.size() - _LOG_TAIL))
@@ -233,7 +233,7 @@ class HostFolder(Struct, frozen=True):
         return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-_LOG_LINES:])
 
     def control_groups(self) -> list[str]:
-        """Give the folders of the control groups of its jobs, as it was described."""
+        """Return the folders of the control groups of its jobs, from its description."""
         try:
             groups = json.loads(self._description_path.read_bytes())["limits"]["groups"]
             return [str(folder) for folder in groups.values()]
@@ -271,7 +271,7 @@ class HostFolder(Struct, frozen=True):
 
 
 def _format_os_error(problem: Exception) -> str:
-    """Give the system's words without a path: jobs show them in lists."""
+    """Return the system's message without a path: jobs show it in lists."""
     return problem.strerror or str(problem) if isinstance(problem, OSError) else str(problem)
 
 
@@ -295,7 +295,7 @@ def _try_to_remove(path: Path) -> str:
 def host_names(cluster: Path) -> list[str]:
     """List the hosts that a cluster's folder describes, in the job's order.
 
-    What a job could have written says nothing here: a release must come to its end whatever jobs did.
+    Files that a job could have written are not used: a release must finish whatever jobs did.
 
     :raises OSError: the folder cannot be read.
     """
@@ -325,10 +325,10 @@ def description(
     network: HostNetwork | None = None,
     transfer_python: str = sys.executable,
 ) -> dict[str, object]:
-    """Say to an agent which host it is and which hosts there are: the content of ``host.json``; pure.
+    """Return the content of ``host.json``: the host of an agent, and all hosts of the cluster; pure.
 
-    ``network`` is given for hosts on other machines; else all share this one. ``transfer_python`` has fsspec and
-    can be started by the host; by default it is the controller's. "" leaves the agent its own.
+    ``network`` is set for hosts on other machines; else all share this one. ``transfer_python`` has fsspec and can be
+    started by the host; by default it is the controller's. With "" the agent uses its own.
     """
     names = [host.host for host in request.hosts]
     network = network or HostNetwork(addresses(request.cluster, names), "", cluster_port(request.cluster))

@@ -26,7 +26,7 @@ async def launch_all(
 
     The caller closes it (:func:`contextlib.aclosing`), so that nothing keeps running after a cancellation.
 
-    :raises RefusedError: one of them can never come up; the same holds for the others then.
+    :raises RefusedError: one of them can never come up, so the others cannot either.
     :raises UnavailableError: a host did not come up; the others were, or will be, released.
     """
     empty = Handle(engine=engine.name, cluster=request.cluster)
@@ -47,7 +47,7 @@ async def launch_all(
         try:
             await engine.release(empty)
         except UnavailableError as away:
-            # The caller has the handle and releases it again, but only this error says what was wrong with the hosts.
+            # The caller has the handle and releases it again, but only this error has the reason of the failed launch.
             _log.warning("cluster=%s launch failed, release pending: %s", request.cluster, away)
         raise
     finally:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from jupyter_smx.agent.system.processes.process_table import parse_stat
 
 _MODULE = [b"-m", b"jupyter_smx.controller"]
-"""How ``controller_launch`` starts a controller."""
+"""Arguments with which ``controller_launch`` starts a controller."""
 
 
 class ControllerProcess(Struct, frozen=True):

@@ -50,7 +50,7 @@ class FileReader(Struct, frozen=True):
     gid: int = -1
 
     def may_read(self, found: os.stat_result) -> bool:
-        """Say whether the reader can read a file as it is."""
+        """Return True if the reader can read a file as it is."""
         mode = found.st_mode
         if self.uid == -1:
             return True
@@ -61,7 +61,7 @@ class FileReader(Struct, frozen=True):
 
 
 class ProvidedFile(Struct, frozen=True):
-    """One thing that was given: what it was when it was, the number of its folder, and how much of it are copies."""
+    """One provided source: its fingerprint at that time, the number of its folder, and the bytes that are copies."""
 
     stamp: str
     number: int
@@ -69,7 +69,7 @@ class ProvidedFile(Struct, frozen=True):
 
 
 class _CopyStep(Struct, frozen=True):
-    """One thing that is to be put in place: from where, to where, where another host has it, and what it lies in."""
+    """One step of a copy: source, target, the same file for another host, and the folders above it."""
 
     source: Path
     target: Path
@@ -77,9 +77,9 @@ class _CopyStep(Struct, frozen=True):
     above: tuple[tuple[int, int], ...] = ()
 
     def stat(self) -> os.stat_result | None:
-        """Look at what it is; None of a link to nothing.
+        """Return its status; None for a link to nothing.
 
-        :raises OSError: it is not there or cannot be looked at.
+        :raises OSError: it does not exist or cannot be looked up.
         """
         try:
             return self.source.stat()
@@ -89,7 +89,7 @@ class _CopyStep(Struct, frozen=True):
             raise
 
     def is_cycle(self, found: os.stat_result) -> bool:
-        """Say whether it is a folder that it lies in."""
+        """Return True if it is one of the folders that contain it."""
         return (found.st_dev, found.st_ino) in self.above
 
     def child(self, name: str, found: os.stat_result) -> _CopyStep:
@@ -101,9 +101,9 @@ class _CopyStep(Struct, frozen=True):
 def provide_files(
     folder: HostFolder, sources: Sequence[str], inside: str, reader: FileReader, given_up: Callable[[], bool] = bool
 ) -> dict[str, str]:
-    """Put the sources into a host's ``given``, called ``inside`` there. Gives where each is found. Blocks.
+    """Put the sources into a host's ``given``, called ``inside`` there. Return the path of each. Blocks.
 
-    :raises RefusedError: one of them is not there, cannot be read, or is no file and no folder; or there is no room.
+    :raises RefusedError: one of them does not exist, cannot be read, or is no file or folder; or the disk is full.
     :raises UnavailableError: the cluster was released meanwhile, or ``given_up`` returns true.
     """
     source = ""
@@ -116,7 +116,7 @@ def provide_files(
                     found[source] = f"{inside}/{given.provide(source)}"
             except BaseException:
                 with suppress(OSError):
-                    given.save()  # what is there already need not be brought again
+                    given.save()  # sources that exist already need not be copied again
                 raise
             given.prune()
             given.save()
@@ -154,7 +154,7 @@ class _ProvidedFiles:
             raise UnavailableError("The host was released while inputs were copied to it.", transient=True)
 
     def provide(self, source: str) -> str:
-        """Have a source there as it is now; gives the number of its folder, and its name in it."""
+        """Provide the current state of a source; return the number of its folder, and its name in it."""
         path = Path(source)
         name = path.resolve().name or "root"
         stamp, weight = self._fingerprint(path)
@@ -163,13 +163,13 @@ class _ProvidedFiles:
             self._discard(source)
             item = self._create(path, name, stamp, weight)
         self._items.pop(source, None)
-        self._items[source] = item  # the last one in the order is the one that was needed last
+        self._items[source] = item  # moves it to the end: the order is that of the last use
         return f"{item.number}/{name}"
 
     def _fingerprint(self, source: Path) -> tuple[str, int]:
-        """Give what changes when anything in a source does, and how many bytes would be copied; reads no content.
+        """Return a fingerprint that changes with anything in a source, and the bytes to copy; reads no content.
 
-        :raises OSError: it is not there or cannot be looked at.
+        :raises OSError: it does not exist or cannot be looked up.
         """
         digest, weight = hashlib.sha256(), 0
         for name, found in _walk(source, source.stat()):
@@ -234,7 +234,7 @@ class _ProvidedFiles:
         return shutil.disk_usage(self._folder).free * 9 // 10
 
     def _copy_tree(self, source: Path, target: Path, twin: Path | None) -> None:
-        """Put one thing in place, and what its links lead to; a link to nothing, or to a folder above it, stays one."""
+        """Copy one entry and the targets of its links; keep links to nothing, or to a folder above, as links."""
         waiting = [_CopyStep(source, target, twin)]
         made: list[tuple[Path, os.stat_result]] = []
         while waiting:
@@ -259,7 +259,7 @@ class _ProvidedFiles:
     def _link_or_copy(self, source: Path, target: Path, twin: Path | None, found: os.stat_result) -> None:
         if self._reader.may_read(found) and _try_link(source.resolve(), target):
             return
-        with suppress(OSError):  # if the other host's file is gone, there is still the source
+        with suppress(OSError):  # if the other host's file is gone, the source remains
             if twin is not None and _try_link(twin, target):
                 return
         self._copy(source, target)
@@ -302,7 +302,7 @@ class _ProvidedFiles:
         return [int(room.name) for room in self._folder.iterdir() if room.name.isdecimal()]
 
     def save(self) -> None:
-        """Remember what is there, where that is another than before."""
+        """Write the record of provided sources if it changed."""
         if self._saved_items == [*self._items.items()]:
             return
         rows = [[source, item.stamp, item.number, item.copied] for source, item in self._items.items()]
@@ -321,7 +321,7 @@ def _walk(source: Path, found: os.stat_result) -> Iterator[tuple[str, os.stat_re
 
 
 def _stat_entry(entry: os.DirEntry[str]) -> os.stat_result:
-    """Look at what an entry leads to, at itself where that is nothing."""
+    """Return the status of an entry's target, or of the link itself if it is broken."""
     try:
         return entry.stat()
     except OSError:
@@ -343,7 +343,7 @@ def _remove(room: Path) -> None:
 
 
 def record_path(folder: HostFolder) -> Path:
-    """Give the file that says what was given to a host."""
+    """Return the record of the sources provided to a host."""
     return folder.path.parent / _RECORD.format(folder.path.name)
 
 

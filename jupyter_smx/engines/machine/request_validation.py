@@ -24,7 +24,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
 def is_valid_name(name: str) -> bool:
-    """Say whether a cluster or a host of that name can have a folder of that name anywhere."""
+    """Return True if a name of a cluster or a host can be the name of a folder on every system."""
     return _PLAIN.fullmatch(name) is not None
 
 
@@ -56,7 +56,7 @@ def check_python(python: str) -> tuple[int, int]:
 
     :raises RefusedError: it cannot be started or is too old for an agent.
     """
-    if not os.path.isabs(python):  # noqa: PTH117 - a word, not yet a path
+    if not os.path.isabs(python):  # noqa: PTH117 - a text, not yet a path
         raise _python_error(python, "is not an absolute path")
     try:
         found = version(python)
@@ -104,7 +104,7 @@ def released_error(cluster: str) -> RefusedError:
 
 
 def check_disk(code: int | None, folder: Path) -> None:
-    """Look at how an agent ended that was to come up.
+    """Check an agent that ended instead of coming up.
 
     :raises RefusedError: its disk is full, read-only or failed, so it could not write the files of its host.
     """

@@ -27,13 +27,13 @@ class MachineResources(Struct, frozen=True, kw_only=True):
     gpus: int
 
     def memory_gib(self) -> float:
-        """Give the memory in GiB."""
+        """Return the memory in GiB."""
         return self.memory / 2**30
 
 
 def detect_machine(root: Path = _ROOT, environ: Mapping[str, str] = os.environ) -> MachineResources:
     """Look at this machine; takes about a millisecond, loads no driver and starts no process.
-
+``root`` contains ``proc``, ``sys`` and ``dev``.
     ``root`` is where ``proc``, ``sys`` and ``dev`` are found.
     """
     return MachineResources(
@@ -49,7 +49,7 @@ def whole_machine() -> MachineResources:
 
 
 def usable_cpus(affinity: int, quotas: Iterable[float]) -> int:
-    """Give the whole CPUs that a process may use at the same time; a part of a CPU counts as one; pure."""
+    """Return the whole CPUs that a process may use at the same time; a part of a CPU counts as one; pure."""
     return max(1, min([affinity, *(math.ceil(quota - 0.01) for quota in quotas)]))
 
 
@@ -81,7 +81,7 @@ def control_groups(root: Path, controller: str) -> list[Path]:
 
 
 def cpu_quotas(root: Path = _ROOT) -> list[float]:
-    """Give each limit on CPU time that holds here, in CPUs."""
+    """Return each limit on CPU time that applies, in CPUs."""
     found = []
     for folder in control_groups(root, "cpu"):
         words = _read(folder / "cpu.max").split()
@@ -93,7 +93,7 @@ def cpu_quotas(root: Path = _ROOT) -> list[float]:
 
 
 def memory_limits(root: Path = _ROOT) -> list[int]:
-    """Give each limit on memory that holds here, in bytes."""
+    """Return each limit on memory that applies, in bytes."""
     words = (
         _read(folder / name)
         for folder in control_groups(root, "memory")

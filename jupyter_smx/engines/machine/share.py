@@ -1,6 +1,6 @@
-"""What hosts of a machine that is not this one get of it: GPUs by number, and the limits that ``host.json`` reports.
+"""Shares of hosts on another machine: GPUs by number, and the limits that ``host.json`` reports.
 
-Pure, so that an engine decides with it wherever it learns what a machine has: here, or on the machine itself.
+Pure, so that an engine can use it with facts from anywhere: read on this machine, or on the other one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 def assign_devices(
     hosts: Sequence[HostSpec], present: Sequence[str], held: Collection[str], machine: str
 ) -> dict[str, tuple[str, ...]]:
-    """Give each host GPUs of its machine that no other host has, the first ones first.
+    """Return for each host GPUs of its machine that no other host has, in the order of the machine.
 
-    ``present`` are the machine's GPUs by number or by name, ``held`` those that hosts of any cluster there have.
-    An engine that hands GPUs out so, or whose platform does, declares ``own_gpus``.
+    ``present`` are the machine's GPUs by number or by name, ``held`` those of hosts of any cluster there. An engine
+    that assigns GPUs this way, or whose platform does, declares ``own_gpus``.
 
     :raises RefusedError: there are not so many (permanent), or not now (transient).
     """
@@ -44,9 +44,9 @@ def assign_devices(
 
 
 def device_variables(devices: Sequence[str], inherited: Mapping[str, str]) -> dict[str, str]:
-    """Give the variables with which an agent is started, so that its jobs see just these GPUs, or none.
+    """Return the variables for an agent whose jobs see only these GPUs, or none.
 
-    Where the platform gave the process GPUs (``inherited``, as Slurm does), these stand.
+    GPUs that the platform assigned to the process (``inherited``, as by Slurm) are not changed.
     """
     if any(name in inherited for name in GPU_VARIABLES):
         return {}
@@ -54,10 +54,10 @@ def device_variables(devices: Sequence[str], inherited: Mapping[str, str]) -> di
 
 
 def share_limits(host: HostSpec, enforced: Collection[str], reason: str = "") -> dict[str, object]:
-    """Say in ``host.json`` what a platform limits of a host's share as a whole.
+    """Return the limits of a host for ``host.json`` that a platform applies to the host as a whole.
 
-    ``enforced`` has ``cpu`` and ``memory`` as far as the platform enforces them; ``reason`` says why not the others.
-    The log of a job says what has no limit.
+    ``enforced`` has ``cpu`` and ``memory`` if the platform enforces them; ``reason`` explains missing ones. The log of
+    a job names resources without a limit.
     """
     wanted = [name for name, size in (("cpu", host.vcpus), ("memory", host.memory)) if size]
     whole = [name for name in wanted if name in enforced]

@@ -1,4 +1,4 @@
-"""Ask the agent's archive on a machine, and bring it there first where it is missing."""
+"""Call the agent's archive on a machine, and send it there first if it is missing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNPACK = "import sys,zlib;sys.stdout.buffer.write(zlib.decompress(sys.stdin.buf
 
 
 class Account:
-    """One account of one machine: the folder of its hosts, and the interpreter that answers questions there."""
+    """One account of one machine: the folder of its hosts, and the interpreter that runs the archive."""
 
     def __init__(self, machine: RemoteMachine, folder: str = "", python: str = "") -> None:
         self.machine = machine
@@ -40,11 +40,11 @@ class Account:
         self.python = python or DEFAULT_PYTHON
 
     async def ask(self, verb: str, question: Mapping[str, Any], timeout: float = RUN_TIMEOUT) -> dict[str, Any]:
-        """Ask one question of :mod:`jupyter_smx.agent.remote.commands`, and give its answer.
+        """Send one request to :mod:`jupyter_smx.agent.remote.commands`, and return its answer.
 
-        :raises RefusedError: what was asked for cannot be done there; says why.
+        :raises RefusedError: the machine cannot do the request; the text has the reason.
         :raises UnavailableError: the machine cannot be reached, or does not answer within ``timeout`` seconds. It is a
-            NotStartedError where the question was not asked there.
+            NotStartedError if the request did not run there.
         """
         data = json.dumps({"machine": self.machine.name, **question}).encode()
         done = await self.machine.run(self.command(verb), data, timeout)
@@ -57,11 +57,11 @@ class Account:
         return read_answer(self.machine.name, self.python, done)
 
     async def stream(self, verb: str, question: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
-        """Ask a question whose answer takes long; gives the lines of its progress, and the answer at the end.
+        """Send a request whose answer takes long; yield the lines of its progress, and the answer at the end.
 
         :raises RefusedError, UnavailableError: as :meth:`ask`.
         """
-        await self.ask("observe", {"clusters": []})  # brings the archive, and tells what is wrong with the machine
+        await self.ask("observe", {"clusters": []})  # sends the archive, and raises the machine's error
         data = json.dumps({"machine": self.machine.name, **question}).encode()
         async with self.machine.open(self.command(verb)) as process:
             assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - both are pipes
@@ -76,7 +76,7 @@ class Account:
             raise UnavailableError(f"{self.machine.name} ended the command {verb}.", transient=True)
 
     def command(self, verb: str, *words: str) -> str:
-        """Give the line for a shell that asks a question there; its exit code says what is missing for that."""
+        """Return the shell command that runs a request there; its exit code shows what is missing for that."""
         name = shlex.quote(agent_zipapp.file_name())
         more = "".join(f" {shlex.quote(word)}" for word in words)
         return _in_shell(
@@ -86,7 +86,7 @@ class Account:
         )
 
     async def _send_archive(self) -> None:
-        """Send the archive compressed, since it is stored as it is; two at once do no harm.
+        """Send the archive compressed, since it is stored as it is; concurrent calls do no harm.
 
         :raises RefusedError: it cannot be written there.
         :raises UnavailableError: the machine cannot be reached.
@@ -112,7 +112,7 @@ class Account:
 
 
 def read_answer(machine: str, python: str, done: Completed) -> dict[str, Any]:
-    """Read what a question printed; start files of a shell may have printed something before. Pure.
+    """Parse the output of a request; startup files of a shell may have printed something before. Pure.
 
     :raises RefusedError: the machine refuses, or cannot run the agent.
     :raises UnavailableError: it gave no answer.
@@ -155,7 +155,7 @@ def _last_words(done: Completed) -> str:
 
 
 def _in_shell(script: str) -> str:
-    """Let a POSIX shell run it, whatever the account's login shell is."""
+    """Return a command that runs a script in a POSIX shell, whatever the account's login shell is."""
     return f"exec sh -c {shlex.quote(script)}"
 
 

@@ -1,6 +1,6 @@
-"""A record for each cluster on this machine: on which machines its hosts are, written before they are launched.
+"""A record for each cluster on this machine: the machines of its hosts, written before their launch.
 
-By it a release asks those machines only, and the id of a released cluster is refused when its machine has forgotten it.
+A release then needs only those machines, and the id of a released cluster is refused even if its machine forgot it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOCK = "lock"
 
 
 class Intention(Struct, frozen=True):
-    """What will be launched: for each host, in the job's order, its machine, and how many GPUs it takes there."""
+    """Planned launch: for each host, in the job's order, its machine, and its number of GPUs."""
 
     places: dict[str, str]
     gpus: dict[str, int] = {}
@@ -38,7 +38,7 @@ class Intention(Struct, frozen=True):
         return list(dict.fromkeys(self.places.values()))
 
     def without(self, host: str) -> Intention:
-        """Leave a host out, of which nothing was launched."""
+        """Return the plan without a host of which nothing was launched."""
         return replace(self, places={name: place for name, place in self.places.items() if name != host})
 
     def use_of(self, machine: str) -> tuple[int, int]:
@@ -59,7 +59,7 @@ def host_handle(host: str, machine: str, answer: Mapping[str, Any]) -> HostHandl
 
 
 def read_id(path: Path, new_id: Callable[[], str]) -> str:
-    """Read the id that a file has had since it was first asked for.
+    """Read the id in a file, which is created on the first call.
 
     :raises UnavailableError: it can be neither read nor written.
     """
@@ -85,11 +85,11 @@ class ClusterRegister:
         self.folder = folder
 
     def lock(self, cluster: str) -> AbstractAsyncContextManager[bool]:
-        """Let one launch of a cluster go on at a time."""
+        """Allow one launch of a cluster at a time."""
         return self._lock(self.folder / cluster)
 
     def placement_lock(self) -> AbstractAsyncContextManager[bool]:
-        """Let one launch at a time read what is free and take it; do not ask machines meanwhile."""
+        """Allow one launch at a time to read and take free resources; send no requests to machines meanwhile."""
         return self._lock(self.folder.parent)
 
     def _lock(self, folder: Path) -> AbstractAsyncContextManager[bool]:
@@ -123,13 +123,13 @@ class ClusterRegister:
             raise self._error(problem) from problem
 
     def leave_out(self, cluster: str, host: str) -> None:
-        """Write down that of a host nothing was launched, so that a release does not ask its machine."""
+        """Record that nothing of a host was launched, so that a release does not need its machine."""
         intention = self.read(cluster)
         if intention is not None:
             self.write(cluster, intention.without(host))
 
     def is_released(self, cluster: str) -> bool:
-        """Say whether a cluster was given back."""
+        """Return True if a cluster was released."""
         return (self.folder / cluster / _RELEASED).exists()
 
     def release(self, cluster: str) -> None:
@@ -152,7 +152,7 @@ class ClusterRegister:
         return {name: intention for name, intention in found.items() if intention is not None}
 
     def _check(self) -> None:
-        """Tell a cluster that is not there from a disk that is away."""
+        """Raise if the disk is unavailable, which is not the same as a missing cluster."""
         try:
             self._data_dir.stat()
         except OSError as problem:

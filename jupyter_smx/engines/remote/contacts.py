@@ -1,4 +1,4 @@
-"""Which machines answered last, and since when others have been silent: one that is off holds up no launch."""
+"""Last answers of machines, and since when others have been silent, so that a machine that is off delays no launch."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ WAIT = 3.0
 
 class Contact(Struct, frozen=True):
     """The last contact with a machine.
-
-    ``asked_at`` is by a clock that only runs forward. ``error`` is why it was silent, ``since`` the seconds since the
+``asked_at`` is on a monotonic clock. ``error`` is why it was silent, ``since`` the seconds since the epoch at which
+its silence was first noted; without an error it answered.
     epoch at which its silence was first noted; it answered where there is no error.
     """
 
@@ -34,10 +34,10 @@ class Contact(Struct, frozen=True):
 
 
 class Contacts:
-    """Asks machines whether they answer, each by one question at a time that all callers share.
+    """Checks if machines answer, with one request at a time for each, which all callers share.
 
-    ``ask`` asks one machine and raises what keeps it from answering. ``clock`` only runs forward; ``wall_clock`` gives
-    seconds since the epoch.
+    ``ask`` calls one machine and raises if it does not answer. ``clock`` is monotonic; ``wall_clock`` returns seconds
+    since the epoch.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Contacts:
         return known is not None and known.error is None
 
     def unreachable_reason(self, machine: str) -> str:
-        """Say since when a machine is not reachable, and why; "" if it answered last, or was never asked."""
+        """Return since when a machine is not reachable, and why; "" if it answered last, or was never asked."""
         known = self._contacts.get(machine)
         if known is None or known.error is None:
             return ""
@@ -71,7 +71,7 @@ class Contacts:
         return f"{machine} {what} since {self._moment(known)}: {known.error.message}"
 
     def dated(self, machine: str, error: SmxError) -> SmxError:
-        """Say in the error of a machine since when it is not reachable, if that is noted and no refusal."""
+        """Add to a machine's error since when it is not reachable, if that is noted and the error is no refusal."""
         known = self._contacts.get(machine)
         if known is None or known.error is None or isinstance(error, RefusedError):
             return error
@@ -84,7 +84,7 @@ class Contacts:
         self._contacts[machine] = Contact(self._clock())
 
     def note_error(self, machine: str, error: SmxError) -> None:
-        """Note why a machine did not answer; that it has no free session is an answer."""
+        """Note why a machine did not answer; the lack of a free session is an answer."""
         if isinstance(error, NoSessionError):
             self.note_answer(machine)
             return
@@ -93,10 +93,10 @@ class Contacts:
         self._contacts[machine] = Contact(self._clock(), error, since)
 
     async def refresh(self, machines: Iterable[str]) -> None:
-        """Ask the machines that have not answered within the last second.
+        """Call the machines that have not answered within the last second.
 
-        A machine that was silent before is not waited for, and another one for three seconds at most, if one of them
-        all answers. Their questions go on, and the next call finds the answers.
+        Do not wait for a machine that was silent before, and at most three seconds for another one, if any of them
+        answers. Their calls continue, and the next call finds the answers.
 
         :raises UnavailableError: none of them answers; the first such error, with since when.
         :raises RefusedError: none of them can be used; the error of the first one.
@@ -160,7 +160,7 @@ class Contacts:
             self.note_error(machine, UnavailableError(f"{machine} cannot be asked ({error!r}).", transient=True))
 
     def _last_error(self, machines: Iterable[str]) -> SmxError:
-        """Choose the error of machines none of which answered: where one may be back, the job waits for it."""
+        """Choose the error if no machine answered; prefer one that may be transient, so that the job waits."""
         errors = {name: error for name in machines if (error := self._contacts[name].error) is not None}
         waits = [name for name, error in errors.items() if not isinstance(error, RefusedError)]
         name = next(iter(waits or errors))

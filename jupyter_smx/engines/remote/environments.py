@@ -93,9 +93,9 @@ def environment_request(
 async def provide(
     requests: Mapping[str, tuple[Account, EnvironmentRequest]], limit: float = DEFAULT_LIMIT
 ) -> AsyncGenerator[QueueStatus | dict[str, RemoteEnvironment], None]:
-    """Provide one environment on each machine, side by side; gives the progress, and the environments last.
+    """Provide one environment on each machine in parallel; yield the progress, and the environments last.
 
-    Nothing of an environment that is ready is reported. A generator that is closed leaves no process here or there.
+    Environments that are ready yield no progress. Closing the generator ends all processes, here and there.
 
     :raises RequirementsError: the requirements cannot be installed on one of the machines.
     :raises RefusedError: a machine cannot be used, or its interpreter cannot be started.
@@ -210,7 +210,7 @@ class _Build:
         return await self._ask({"wheels": wheels}, lines)
 
     async def _ask(self, more: Mapping[str, Any], lines: Iterable[str]) -> dict[str, Any]:
-        """Let the machine build, and follow what its installer prints."""
+        """Run the build on the machine, and follow the output of its installer."""
         self._last.clear()
         progress = pip_output.InstallProgress()
         question = {
@@ -245,7 +245,7 @@ class _Build:
                 self._say(step)
 
     async def _send(self, folder: Path, target: str) -> dict[str, int]:
-        """Send the packages in a folder; gives the size of each in bytes."""
+        """Send the packages in a folder; return the size of each in bytes."""
         files = await asyncio.to_thread(_sizes, folder)
         sent, total = 0, sum(files.values())
         for file, size in files.items():

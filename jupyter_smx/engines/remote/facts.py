@@ -1,4 +1,4 @@
-"""What is known of machines: as they said last, kept on this machine's disk for types and doctors."""
+"""Facts of machines from their last answers, stored on this machine's disk for instance types and the doctor."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class MachineGpu(Struct, frozen=True):
 
 
 class MachineFacts(Struct, frozen=True, kw_only=True):
-    """What a machine said of itself; sizes in bytes, ``uv`` is a path or "", ``hosts`` counts those that run.
+    """Facts that a machine reported; sizes in bytes, ``uv`` is a path or "", ``hosts`` counts running ones.
 
-    ``usage`` is what lies in ``root`` by its kind; ``is_usage_partial`` says that the time was too short to count all.
+    ``usage`` is the size of ``root`` by kind; ``is_usage_partial`` is True if the time was too short to count all.
     """
 
     host_name: str = ""
@@ -51,14 +51,14 @@ class MachineFacts(Struct, frozen=True, kw_only=True):
 
 
 class FactsStore:
-    """One file for each machine, and the same in memory. What cannot be read or written is not known."""
+    """One file for each machine, and a copy in memory. Errors of the disk mean that the facts are unknown."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._known: dict[str, MachineFacts | None] = {}
 
     def read(self, machine: str) -> MachineFacts | None:
-        """Give what a machine said last, None where it never did."""
+        """Return the last facts of a machine, None if there are none."""
         if machine not in self._known:
             found = None
             with suppress(OSError, msgspec.MsgspecError):
@@ -67,7 +67,7 @@ class FactsStore:
         return self._known[machine]
 
     def write(self, machine: str, facts: MachineFacts) -> None:
-        """Remember what a machine said."""
+        """Store the facts of a machine."""
         if self._known.get(machine) == facts:
             return
         self._known[machine] = facts
@@ -80,7 +80,7 @@ class FactsStore:
 
 
 def instance_type(machine: str, options: MachineOptions, facts: MachineFacts | None) -> InstanceType | None:
-    """Give the instance type that is all of a machine and has its name; None while its size is not known. Pure."""
+    """Return the instance type of a whole machine, with its name; None while its size is unknown. Pure."""
     known = facts or MachineFacts()
     cpus = options.cpus or known.cpus
     if not cpus:

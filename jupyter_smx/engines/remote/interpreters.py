@@ -1,4 +1,4 @@
-"""What ``--python`` means on machines of an engine: a path there, a named environment, or the engine's own."""
+"""Meaning of ``--python`` on machines of an engine: a path there, a named environment, or the engine's own."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Interpreter(Struct, frozen=True):
 
 
 def resolve(word: str, environments: Mapping[str, str]) -> str:
-    """Give the form in which a request and the key of a pool have an interpreter; pure.
+    """Return the form of an interpreter in requests and in the key of a pool; pure.
 
-    A named environment has a digest of its lines, so that a pool of its old lines is not used for the new ones.
+    A named environment has a digest of its lines, so that a pool with old lines is not reused for new ones.
 
     :raises RefusedError: it is neither a path nor an environment.
     """
@@ -47,9 +47,9 @@ def resolve(word: str, environments: Mapping[str, str]) -> str:
 
 
 def interpreter(resolved: str, environments: Mapping[str, str]) -> Interpreter:
-    """Give what is started for what :func:`resolve` gave; pure.
+    """Return the command for a result of :func:`resolve`; pure.
 
-    :raises RefusedError: the environment has gone, or has other lines now.
+    :raises RefusedError: the environment was removed, or has other lines now.
     """
     if not resolved or resolved.startswith("/"):
         return Interpreter(path=resolved)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from jupyter_smx.model.errors import SmxError
 
 RUN_TIMEOUT = 20.0
-"""Seconds that a command on a machine may take, unless the caller says more."""
+"""Default time limit in seconds of a command on a machine."""
 
 
 class Completed(NamedTuple):
-    """How a command ended: its exit code, what it printed, and the text of its errors."""
+    """Result of a command: its exit code, its output, and the text of its errors."""
 
     code: int
     output: bytes
@@ -39,20 +39,20 @@ class NoAnswerError(UnavailableError):
 
 
 class RemoteMachine(Protocol):
-    """The way to one account of one machine. A command is a line for a POSIX shell, which starts anywhere."""
+    """The connection to one account of one machine. A command is a line for a POSIX shell, which starts anywhere."""
 
     @property
     def name(self) -> str:
-        """Give the name by which the user calls the machine."""
+        """Return the user's name of the machine."""
         ...
 
     async def run(self, command: str, data: bytes = b"", timeout: float = RUN_TIMEOUT) -> Completed:
         """Run a command with ``data`` on its standard input, and wait for its end.
 
-        :raises RefusedError: the machine cannot be used as it is configured; says the cure.
+        :raises RefusedError: the machine cannot be used as it is configured; the error has the cure.
         :raises NotStartedError: it cannot be reached now, and nothing was run there.
-        :raises NoSessionError: it answers, but runs nothing more now.
-        :raises NoAnswerError: it did not answer within ``timeout`` seconds, or the way there ended before.
+        :raises NoSessionError: it answers, but allows no more sessions now.
+        :raises NoAnswerError: it did not answer within ``timeout`` seconds, or the connection ended before.
         """
         ...
 
@@ -71,12 +71,12 @@ class RemoteMachine(Protocol):
         ...
 
     def shell_words(self, command: str) -> list[str]:
-        """Give the words of a command that runs another one there in a terminal."""
+        """Return the command that runs another one there in a terminal."""
         ...
 
 
 def as_unavailable(error: BaseException) -> BaseException:
-    """Give the refusal of a machine that has hosts as an outage: they are there still when a person has mended it."""
+    """Turn the refusal of a machine that has hosts into an outage: they still exist after a person has repaired it."""
     if not isinstance(error, RefusedError):
         return error
     words = {"field": error.field, "value": error.value, "rule": error.rule, "cure": error.cure}
@@ -84,19 +84,19 @@ def as_unavailable(error: BaseException) -> BaseException:
 
 
 def as_no_room(error: SmxError) -> RefusedError:
-    """Give the error of a machine that was not reached as that of an engine without room: the job waits its turn."""
+    """Turn the error of an unreachable machine into that of an engine without room, so that the job is queued."""
     words = {"field": error.field, "value": error.value, "rule": error.rule, "cure": error.cure}
     return RefusedError(error.message, **words, transient=True)
 
 
 class MachineOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the configuration says of one machine; everything has a default that the machine itself decides.
+    """Configuration of one machine; every value has a default that the machine itself determines.
 
-    ``slots`` is the number of hosts that it has room for (0: one for each CPU). ``cpus``, ``memory_gib`` and ``gpus``
-    are those of the instance type that is named as the machine; ``gpus`` are the names of devices for
-    ``CUDA_VISIBLE_DEVICES``. ``python`` is the interpreter of the agent and of jobs that name none. ``folder`` is
-    where hosts have their folders. ``environments`` are shell lines by name, which ``--python NAME`` runs before the
-    interpreter. ``address`` is where the other machines reach this one.
+    ``slots`` is the maximum number of hosts (0: one for each CPU). ``cpus``, ``memory_gib`` and ``gpus`` are those of
+    the instance type with the machine's name; ``gpus`` are the names of devices for ``CUDA_VISIBLE_DEVICES``.
+    ``python`` is the interpreter of the agent, and of jobs that name none. ``folder`` is the parent of the hosts'
+    folders. ``environments`` are shell lines by name, which ``--python NAME`` runs before the interpreter. ``address``
+    is the machine's address for the other machines.
     """
 
     slots: int = 0

@@ -24,12 +24,12 @@ ARCHIVES = "archives"
 _ECHOES = 3
 """Round trips of which the shortest counts."""
 _CONTACT_SHARE, _USAGE_SHARE = 2 / 3, 1 / 3
-"""Parts of the time limit: for the first contact, and for a machine to count what lies on its disk."""
+"""Parts of the time limit: for the first contact, and for a machine to count the bytes on its disk."""
 _NO_ANSWER_CURE = "Check that it runs, and the network or VPN of this machine."
 
 
 class MachineCheck(Struct, frozen=True, kw_only=True):
-    """What was found out of a machine, or the ``problem`` in one sentence with its cure; durations are seconds."""
+    """Facts of a machine, or the ``problem`` in one sentence with its cure; durations are seconds."""
 
     facts: MachineFacts = MachineFacts()
     first_contact: float = 0.0
@@ -38,7 +38,7 @@ class MachineCheck(Struct, frozen=True, kw_only=True):
 
 
 async def check(account: Account, timeout: float, clock: Callable[[], float]) -> MachineCheck:
-    """Look at a machine now, within ``timeout`` seconds; ``clock`` gives seconds. A failure is part of the answer."""
+    """Check a machine, within ``timeout`` seconds; ``clock`` returns seconds. A failure is part of the answer."""
     try:
         return await asyncio.wait_for(_look(account, timeout, clock), timeout)
     except asyncio.TimeoutError:

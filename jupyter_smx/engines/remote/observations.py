@@ -1,4 +1,4 @@
-"""Ask machines side by side and conclude what became of a cluster; apart, because the engine is long."""
+"""Query machines in parallel and conclude the state of a cluster; separate, because the engine is long."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Errors = dict[str, BaseException]
 
 
 async def gather(questions: Mapping[str, Coroutine[Any, Any, dict[str, Any]]]) -> tuple[Answers, Errors]:
-    """Ask several machines side by side; gives the answers and the errors, by machine."""
+    """Query several machines in parallel; return the answers and the errors, by machine."""
     found = await asyncio.gather(*questions.values(), return_exceptions=True)
     named = dict(zip(questions, found, strict=True))
     answers = {name: answer for name, answer in named.items() if not isinstance(answer, BaseException)}
@@ -27,7 +27,7 @@ async def gather(questions: Mapping[str, Coroutine[Any, Any, dict[str, Any]]]) -
 
 
 def conclude(handle: Handle, intention: Intention | None, states: Answers) -> Observation:
-    """Conclude from what machines said; the states of a machine that gave no answer are missing. Pure."""
+    """Conclude the state from machines' answers; those of a machine that did not answer are missing. Pure."""
     if intention is None:
         return Observation.GONE
     if not states.keys() >= set(intention.machines()):
@@ -44,10 +44,10 @@ class StoppedAgents:
 
     def __init__(self) -> None:
         self._pids: dict[tuple[str, str], dict[str, int]] = {}
-        """By machine and cluster, the PIDs by host; nothing of a cluster whose agents all run."""
+        """PIDs by host, by machine and cluster; empty for a cluster whose agents all run."""
 
     def note(self, answers: Answers) -> None:
-        """Take the answers of machines to ``observe``; what they do not mention stays as it was."""
+        """Store machines' answers to ``observe``; keep the state of clusters that they do not mention."""
         for machine, answer in answers.items():
             for cluster, hosts in answer["hosts"].items():
                 self._pids.pop((machine, cluster), None)

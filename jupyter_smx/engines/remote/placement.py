@@ -19,9 +19,9 @@ MACHINE_OPTION = "machine"
 
 
 class MachineRoom(Struct, frozen=True):
-    """What a machine has in all, and what of it is free; None where that is not known here.
+    """Total and free resources of a machine; None if unknown.
 
-    ``unreachable`` says why nothing can be placed there now.
+    ``unreachable`` is the reason why no host can be placed there now.
     """
 
     total_slots: int | None = None
@@ -31,12 +31,12 @@ class MachineRoom(Struct, frozen=True):
     unreachable: str = ""
 
     def fits(self, host: HostSpec) -> bool:
-        """Say whether a host has room here now, as far as that is known."""
+        """Return True if a host fits on the machine now, as far as that is known."""
         has_room = (self.slots is None or self.slots > 0) and (self.gpus is None or self.gpus >= host.gpus)
         return has_room and not self.unreachable
 
     def less(self, host: HostSpec) -> MachineRoom:
-        """Give what is left after a host."""
+        """Return the resources that are left after a host."""
         return replace(
             self,
             slots=None if self.slots is None else self.slots - 1,
@@ -45,12 +45,12 @@ class MachineRoom(Struct, frozen=True):
 
 
 def place_hosts(hosts: Sequence[HostSpec], rooms: Mapping[str, MachineRoom]) -> dict[str, str]:
-    """Give each host the machine with the most room of those that can be reached.
+    """Return for each host the reachable machine with the most room.
 
-    Of machines with equal room the first one in the configuration.
+    Of machines with equal room, take the first one in the configuration.
 
-    :raises RefusedError: there is no room now (transient; says which machine is silent), or never: more hosts than
-        slots, or too few GPUs.
+    :raises RefusedError: there is no room now (transient; the text names machines that do not answer), or never: more
+        hosts than slots, or too few GPUs.
     :raises ValidationError: an instance type is of a machine that the engine has not.
     """
     totals = [room.total_slots for room in rooms.values() if room.total_slots is not None]

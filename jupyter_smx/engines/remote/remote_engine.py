@@ -1,4 +1,4 @@
-"""The engine for hosts on other machines, without the way to them, which a subclass adds."""
+"""The engine for hosts on other machines, without the connection to them, which a subclass adds."""
 
 from __future__ import annotations
 
@@ -121,22 +121,22 @@ class RemoteEngine(Engine):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Say that interpreters, GPUs and environments are those of the machines."""
+        """Return the capabilities: interpreters, GPUs and environments are those of the machines."""
         shared = tuple(self.shared_folders)
         return Capabilities(interpreters="remote", own_gpus=True, builds_environments=True, shared_folders=shared)
 
     @abstractmethod
     def machine_options(self) -> Mapping[str, MachineOptions]:
-        """Give the machines of this engine by name, as they are configured; asks none of them."""
+        """Return the configured machines of this engine by name; sends no request to them."""
 
     @abstractmethod
     def machine(self, name: str) -> RemoteMachine:
-        """Give the way to a machine, which need not be one of :meth:`machine_options` any more."""
+        """Return the connection to a machine, which need not be one of :meth:`machine_options` any more."""
 
     # The six methods of the port
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
-        """Give what would be launched; the machine of each host, its address and its GPUs are chosen at the launch."""
+        """Return the planned launch; the machine, address and GPUs of each host are chosen at the launch."""
         found = interpreters.interpreter(request.python, self._environments())
         hosts = {}
         for host in request.hosts:
@@ -194,7 +194,7 @@ class RemoteEngine(Engine):
                     yield handle
 
     async def find(self, cluster: str) -> Handle | None:
-        """Look up where a cluster is, and ask these machines.
+        """Look up the machines of a cluster, and query them.
 
         :raises UnavailableError: one of them cannot be reached, or the record cannot be read.
         """
@@ -209,7 +209,7 @@ class RemoteEngine(Engine):
         return Handle(engine=self.name, cluster=cluster, hosts=tuple(hosts))
 
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
-        """Ask each machine once for all of its clusters."""
+        """Query each machine once for all of its clusters."""
         intentions: dict[str, Intention | None] = {}
         try:
             for handle in handles:
@@ -223,7 +223,7 @@ class RemoteEngine(Engine):
     async def release(self, handle: Handle) -> None:
         """End the hosts on the machines that have them, and on no others.
 
-        :raises UnavailableError: one of them cannot be reached or used; the others were asked.
+        :raises UnavailableError: one of them cannot be reached or used; the others were called.
         """
         if not request_validation.is_valid_name(handle.cluster):
             return
@@ -265,7 +265,7 @@ class RemoteEngine(Engine):
         return sum(known) if len(known) == len(rooms) else None
 
     def clusters_folder(self) -> Path:
-        """Give the folder with the record of each cluster."""
+        """Return the folder with the record of each cluster."""
         return self._register.folder
 
     def stopped_agent(self, handle: Handle, host: str) -> StoppedAgent | None:
@@ -273,7 +273,7 @@ class RemoteEngine(Engine):
         return self._stopped_agents.find(handle, host)
 
     def instance_types(self) -> Sequence[InstanceType]:
-        """Give a type for each machine whose size is known: all of it, with its name."""
+        """Return an instance type for each machine of known size: all of it, with its name."""
         types = (
             facts.instance_type(name, options, self._facts.read(name))
             for name, options in self.machine_options().items()
@@ -285,7 +285,7 @@ class RemoteEngine(Engine):
         return sorted(self._environments())
 
     async def resolve_interpreter(self, word: str) -> str:
-        """Take a path of the machines, or a named environment.
+        """Resolve a path of the machines, or a named environment.
 
         :raises RefusedError: it is neither.
         """
@@ -302,7 +302,7 @@ class RemoteEngine(Engine):
     async def read_spool(
         self, cluster: str, host: str, job: str, name: str, offset: int, limit: int
     ) -> tuple[bytes, int] | None:
-        """Read from the machine's disk, also after the end of the host.
+        """Read a file from the machine's disk, also after the end of the host.
 
         :raises ResourceNotFoundError: there is no such file.
         :raises UnavailableError: the machine cannot be reached.
@@ -317,7 +317,7 @@ class RemoteEngine(Engine):
         return base64.b64decode(answer["data"]), int(answer["size"])
 
     async def exit_reason(self, cluster: str, host: str) -> str:
-        """Say that a machine was restarted since the agent of a host began."""
+        """Return that a machine was restarted since the start of a host's agent, or ""."""
         intention = self._register.read(cluster)
         if intention is None or host not in intention.places:
             return ""
@@ -374,7 +374,7 @@ class RemoteEngine(Engine):
         return deleted
 
     async def doctor(self, timeout: float = DOCTOR_TIMEOUT) -> dict[str, object]:
-        """Look at each machine, side by side; a machine that cannot be used is a sentence with its cure."""
+        """Check each machine in parallel; the result of an unusable machine is a sentence with its cure."""
         options = self.machine_options()
         looks = (machine_check.check(self._account(name), timeout, time.monotonic) for name in options)
         found = dict(zip(options, await asyncio.gather(*looks), strict=True))
@@ -391,12 +391,12 @@ class RemoteEngine(Engine):
 
     @property
     def _folder(self) -> Path:
-        """Give the folder that all engines of one kind share, since they may share machines."""
+        """Return the folder that all engines of one kind share, since they may share machines."""
         return Path(self.data_dir) / "engines" / type(self).name
 
     @property
     def _owner(self) -> str:
-        """Tell this controller's hosts from those of others with the same account, by the id of its data folder."""
+        """Return the id of the data folder, which marks this controller's hosts among those of the same account."""
         return read_id(self._folder / "id", secrets.token_hex)
 
     def _account(self, name: str) -> Account:
@@ -414,7 +414,7 @@ class RemoteEngine(Engine):
         return own
 
     def _intention(self, handle: Handle) -> Intention | None:
-        """Say where a cluster is: as it was written down, else as its handle says."""
+        """Return the machines of a cluster: as recorded, or else from its handle."""
         written = self._register.read(handle.cluster)
         if written is not None:
             return written
@@ -427,9 +427,9 @@ class RemoteEngine(Engine):
         return (options.slots if options else 0) or (known.cpus if known else None)
 
     async def _place(self, request: ClusterRequest) -> Intention:
-        """Choose machines for hosts, and write that down: one placement at a time of all that share the record.
+        """Choose machines for hosts, and record them: one placement at a time for all processes that share the record.
 
-        Machines are asked before that, so that a silent one holds up no placement on others.
+        Machines are called before that, so that a silent one delays no placement on others.
         """
         names = [*self.machine_options()]
         if len(names) > 1 or not self._contacts.has_answered(
@@ -453,9 +453,9 @@ class RemoteEngine(Engine):
         launch: Callable[[str], Coroutine[Any, Any, HostHandle]],
         tried: tuple[str, ...] = (),
     ) -> HostHandle:
-        """Launch a host that is nowhere yet; on another machine where that of its place is not reached.
+        """Launch a host that is nowhere yet; on another machine if its own cannot be reached.
 
-        :raises RefusedError: as :meth:`acquire`, or no machine is reached now; nothing was launched.
+        :raises RefusedError: as :meth:`acquire`, or no machine can be reached now; nothing was launched.
         """
         try:
             return await launch(place)
@@ -472,7 +472,7 @@ class RemoteEngine(Engine):
         return await self._launch_where_reached(request, host, other, launch, (*tried, place))
 
     async def _ask_machine(self, name: str) -> None:
-        """Ask a machine whether it answers, and what it has if that was long ago."""
+        """Check that a machine answers, and read its facts if they are old."""
         now = time.monotonic()
         if now - self._facts_at.get(name, -_FACTS_AGE) < _FACTS_AGE:
             await self._account(name).machine.run("true", timeout=WAIT)
@@ -529,9 +529,9 @@ class RemoteEngine(Engine):
     async def _provide_environments(
         self, request: ClusterRequest, intention: Intention, is_first: bool
     ) -> AsyncGenerator[Handle | QueueStatus | dict[str, str], None]:
-        """Install requirements on the machines of a cluster; gives the interpreter of each last.
+        """Install requirements on the machines of a cluster; yield the interpreter of each last.
 
-        :raises RefusedError: ``is_first`` says that nothing was launched, and a machine does not answer.
+        :raises RefusedError: ``is_first`` is True, so nothing was launched, and a machine does not answer.
         """
         found = interpreters.interpreter(request.python, self._environments())
         wanted = environment_request(request, found.path, found.setup, os.environ)
@@ -580,7 +580,7 @@ class RemoteEngine(Engine):
         return host_handle(host.host, name, answer)
 
     async def _observe_hosts(self, intentions: Mapping[str, Intention]) -> tuple[Answers, Errors]:
-        """Ask each machine for its clusters: by machine, the states by cluster and host, and the errors."""
+        """Query each machine for its clusters; return by machine the states by cluster and host, and the errors."""
         clusters: dict[str, list[str]] = {}
         for cluster, intention in intentions.items():
             for name in intention.machines():

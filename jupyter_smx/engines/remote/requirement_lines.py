@@ -29,7 +29,7 @@ _UV_VARIABLES = {
 
 
 class LocalRequirement(NamedTuple):
-    """A requirement at a path: what stands before the path in its line, and what behind it."""
+    """A requirement at a path: the text before the path in its line, and the text after it."""
 
     before: str
     path: str
@@ -52,7 +52,7 @@ def local_paths(lines: Iterable[str]) -> list[str]:
 
 
 def replace_paths(lines: Iterable[str], files: Mapping[str, str]) -> list[str]:
-    """Let lines name the files in the folder that :data:`TOKEN` stands for; ``files`` has their names by path."""
+    """Replace paths in lines by files in the folder for which :data:`TOKEN` stands; ``files`` has names by path."""
     return [_replace_path(line, files) for line in lines]
 
 
@@ -64,12 +64,12 @@ def _replace_path(line: str, files: Mapping[str, str]) -> str:
 
 
 def index_lines(lines: Iterable[str]) -> list[str]:
-    """Give the lines about indexes only."""
+    """Return only the lines about indexes."""
     return [line for line in lines if _INDEX.fullmatch(line)]
 
 
 def index_variables(lines: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Give the lines about indexes as variables of uv, for its commands that read no file of requirements."""
+    """Return the lines about indexes as variables of uv, for its commands that read no requirements file."""
     found: dict[str, list[str]] = {}
     for flag, value in _pairs(lines):
         if name := _UV_VARIABLES.get(flag):
@@ -93,7 +93,7 @@ def without_indexes(lines: Iterable[str]) -> list[str]:
 
 
 def variables(lines: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Give the variables that lines name as ``${NAME}``, as far as ``environ`` has them."""
+    """Return the variables that lines name as ``${NAME}``, if ``environ`` has them."""
     names = {name for line in lines for name in _VARIABLE.findall(line)}
     return {name: environ[name] for name in sorted(names) if name in environ}
 

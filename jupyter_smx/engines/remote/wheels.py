@@ -51,16 +51,16 @@ class Base(Struct, frozen=True):
     uv: str = ""
 
     def name(self) -> str:
-        """Say which Python it is."""
+        """Return a name of the Python for messages."""
         return f"Python {self.minor()} on {self.platform}"
 
     def minor(self) -> str:
-        """Give the version that names wheels, as ``3.11``."""
+        """Return the version in names of wheels, as ``3.11``."""
         return ".".join(self.version.split(".")[:2])
 
 
 class _Outcome(NamedTuple):
-    """How a program ended: its name, its exit code, its last lines."""
+    """Result of a program: its name, its exit code, its last lines."""
 
     program: str
     code: int
@@ -78,9 +78,9 @@ class WheelBuilder:
         self._uv = _uv()
 
     async def build_local(self, lines: Sequence[str]) -> dict[str, str]:
-        """Copy or build what the lines name on this machine; gives the name of each file by its path.
+        """Copy or build the local requirements of the lines; return the name of each file by its path.
 
-        :raises RequirementsError: a path is gone, or cannot be built.
+        :raises RequirementsError: a path does not exist, or cannot be built.
         """
         files: dict[str, str] = {}
         for path in requirement_lines.local_paths(lines):
@@ -231,7 +231,7 @@ class WheelBuilder:
 
 
 def pip_platform(base: Base) -> list[str]:
-    """Give the options by which pip downloads wheels for another machine. Pure."""
+    """Return the options with which pip downloads wheels for another machine. Pure."""
     system, _, machine = base.platform.partition("-")
     if system != "linux":
         tags = [base.platform.replace("-", "_").replace(".", "_")]
@@ -251,7 +251,7 @@ def _linux_tags(base: Base) -> list[str]:
 
 
 def uv_platform(base: Base) -> list[str]:
-    """Give the options by which uv resolves for another machine; none where uv has no name for it. Pure."""
+    """Return the options with which uv resolves for another machine; none if uv has no name for it. Pure."""
     system, _, machine = base.platform.partition("-")
     if machine not in ("x86_64", "aarch64") or system != "linux":
         return []

@@ -32,7 +32,7 @@ class SshClient:
     ) -> asyncio.subprocess.Process:
         """Start a process, in a session of its own: a key that a person presses does not reach it.
 
-        :raises RefusedError: the program is not there.
+        :raises RefusedError: the program does not exist.
         :raises UnavailableError: this machine can start no process now.
         """
         try:

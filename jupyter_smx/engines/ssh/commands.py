@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 NO_MASTER = "jupyter_smx: no master connection"
-"""What a client prints on its error output where it could not open a session over the master."""
+"""Error output of a client that could not open a session over the master."""
 SESSION_OPENED = b"jupyter_smx: session opened\n"
-"""What a session opened by :func:`announced` prints first, after the output of the account's startup files."""
+"""First output of a session opened by :func:`announced`, after the output of the account's startup files."""
 SERVER_ALIVE_INTERVAL, SERVER_ALIVE_COUNT = 15, 3
-"""Seconds between two questions to a silent machine, and how many of them a master waits for."""
+"""Seconds between two requests to a silent machine, and how many of them a master waits for."""
 _PERSIST = 600
 """Seconds for which a master stays without a session: a controller that was killed leaves it."""
 _MAX_PATH = (103 if sys.platform == "darwin" else 107) - 17
@@ -36,7 +36,7 @@ _NONE = "none"
 
 
 class SshOptions(Struct, frozen=True, kw_only=True):
-    """How the system's ``ssh`` is called for one machine.
+    """Settings of the system's ``ssh`` for one machine.
 
     ``config_file`` is ``ssh -F``, ``control_folder`` a short folder of this user alone, ``connect_timeout`` in seconds.
     ``extra`` are settings as ``Name=value`` (``ssh -o``). ``environment`` is added to the one of this process.
@@ -51,7 +51,7 @@ class SshOptions(Struct, frozen=True, kw_only=True):
 
 
 class AliasConfig(Struct, frozen=True):
-    """What the user's configuration says of an alias, as ``ssh -G`` prints it."""
+    """Configuration of the user for an alias, as ``ssh -G`` prints it."""
 
     host_name: str = ""
     control_path: str = ""
@@ -60,7 +60,7 @@ class AliasConfig(Struct, frozen=True):
 
 
 def check_alias(alias: str) -> None:
-    """Check that ssh takes a name as the name of a machine, never as an option.
+    """Check that ssh treats a name as the name of a machine, never as an option.
 
     :raises RefusedError: it would not.
     """
@@ -118,7 +118,7 @@ def parse_config(text: str) -> AliasConfig:
 
 
 def is_configured(dump: str, dump_of_other: str) -> bool:
-    """Return True if the configuration says something of an alias that is not for every name.
+    """Return True if the configuration has settings for an alias that do not apply to every name.
 
     Both are outputs of ``ssh -G``; lines that only repeat the name do not count.
     """
@@ -152,7 +152,7 @@ def master_words(alias: str, path: Path, log: Path, options: SshOptions) -> list
         # The reason of a failure is read from the log.
         "LogLevel=INFO",
     ]
-    # Of two values ssh takes the first: what is configured goes before all but what makes it a master.
+    # Of two values ssh uses the first: configured ones precede all but those that make it a master.
     words = [*_program(options), "-N", "-f", "-x", "-a", "-T", "-E", str(log)]
     return [*words, *_set([*own, *options.extra, *settings]), "--", alias]
 
@@ -179,7 +179,7 @@ def forward_words(alias: str, path: Path | str, verb: str, sockets: tuple[Path, 
 
 
 def session_words(alias: str, path: Path | str, command: str, options: SshOptions) -> list[str]:
-    """Build a session over the master; it connects to nothing by itself, and says so with :data:`NO_MASTER`."""
+    """Build a session over the master; it connects to nothing by itself, and then prints :data:`NO_MASTER`."""
     # Its own output stays open until the sentence is written: ssh would be faster.
     proxy = f"ProxyCommand=sh -c 'echo {NO_MASTER} >&2'"
     return [*_client(path, options), "-T", *_set([proxy, "LogLevel=INFO"]), "--", alias, command]
@@ -200,7 +200,7 @@ def terminal_words(alias: str, path: Path | str, command: str, options: SshOptio
 
 
 def environment(options: SshOptions, ours: Mapping[str, str]) -> dict[str, str]:
-    """Build the environment of an ssh that no person looks at: it opens no window, and its helpers run in ``sh``."""
+    """Build the environment of a non-interactive ssh: it opens no window, and its helpers run in ``sh``."""
     return {**ours, **options.environment, "SSH_ASKPASS_REQUIRE": "never", "SHELL": "/bin/sh"}
 
 

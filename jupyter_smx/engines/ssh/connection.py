@@ -34,8 +34,8 @@ _CONNECTED = b"+"
 class SshConnection:
     """Runs commands and opens streams on the machine ``alias``, with at most eight sessions at once.
 
-    ``relay_command`` gives the command line that connects its input and output to a socket of the machine, after the
-    byte ``+``. It is used where sshd forwards no sockets; without it no stream can be opened there.
+    ``relay_command`` returns the command that connects its input and output to a socket of the machine, after the byte
+    ``+``. It is used if sshd forwards no sockets; without it no stream can be opened there.
     """
 
     def __init__(self, alias: str, options: SshOptions, relay_command: Callable[[str], str] | None = None) -> None:
@@ -106,8 +106,8 @@ class SshConnection:
     async def connect(self, socket: str) -> Streams:
         """Open a stream to the agent that listens at a unix socket of the machine.
 
-        Neither ssh nor sshd tells whether a process listens there, and an agent is silent until it gets a request. So a
-        request is sent first that an agent refuses before the greeting; the answer is not part of the stream.
+        Neither ssh nor sshd reports if a process listens there, and an agent is silent until it gets a request. So the
+        first request is one that an agent refuses before the greeting; the answer is not part of the stream.
 
         :raises RefusedError: as :meth:`run`.
         :raises UnavailableError: no agent listens there now, or as :meth:`run`.
@@ -146,7 +146,7 @@ class SshConnection:
         self._forget_forwards()
 
     async def retire(self) -> None:
-        """Do as :meth:`close`, but let the sessions of others over the master go on; it ends with the last one."""
+        """Do the same as :meth:`close`, but keep others' sessions over the master; it exits with the last one."""
         await self._end_relays()
         await self._master.retire()
         self._forget_forwards()
@@ -286,7 +286,7 @@ class SshConnection:
             if socket in self._forwards:
                 return self._forwards[socket]
             local = commands.forward_path(Path(self._master.own_path), socket)
-            # A master that was there before may still forward it.
+            # A master that existed before may still forward it.
             for verb in ("forward", "cancel", "forward"):
                 if verb == "forward":
                     local.unlink(missing_ok=True)

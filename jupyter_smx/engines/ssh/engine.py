@@ -77,14 +77,14 @@ class SshEngine(RemoteEngine):
         return dict(proposal.value)
 
     def machine_options(self) -> Mapping[str, MachineOptions]:
-        """Give the machine that follows the colon of the engine's name, else all that are configured."""
+        """Return the machine after the colon of the engine's name, else all that are configured."""
         configured = {name: msgspec.convert(options, MachineOptions) for name, options in self.machines.items()}
         if not self.target:
             return configured
         return {self.target: configured.get(self.target, MachineOptions())}
 
     def machine(self, name: str) -> SshConnection:
-        """Give the connection to a machine, which is made when it is first used."""
+        """Return the connection to a machine, created on first use."""
         if name not in self._connections:
             self._connections[name] = SshConnection(name, self._ssh_options(), lambda path: self._relay(name, path))
         return self._connections[name]
@@ -104,7 +104,7 @@ class SshEngine(RemoteEngine):
             )
 
     def check_installed(self) -> None:
-        """Check, until it was found once, that there is an ssh client.
+        """Check, until it succeeds once, that there is an ssh client.
 
         :raises RefusedError: there is none.
         """
@@ -120,7 +120,7 @@ class SshEngine(RemoteEngine):
         return [*dict.fromkeys((*self.machines, *host_aliases.read(self._config_path()).names))]
 
     async def resolve_interpreter(self, word: str) -> str:
-        """Find the interpreter, and refuse a machine that there is not: both are asked at the submission.
+        """Find the interpreter, and refuse an unknown machine: both are checked at the submission.
 
         :raises RefusedError: there is no such interpreter, or no such machine.
         """
@@ -129,7 +129,7 @@ class SshEngine(RemoteEngine):
         return await super().resolve_interpreter(word)
 
     async def close(self) -> None:
-        """Let the master connections that were opened here end; one in which a person has a shell ends with it."""
+        """Close the master connections that were opened here; one with a person's shell exits with that shell."""
         await super().close()
         await asyncio.gather(*(connection.retire() for connection in self._connections.values()))
 

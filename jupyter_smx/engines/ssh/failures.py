@@ -1,8 +1,8 @@
-"""Turn what the system's ``ssh`` prints into an error: what happened, why, and what a person does about it; pure.
+"""Turn the output of the system's ``ssh`` into an error: what happened, why, and what a person does about it; pure.
 
-Two kinds. RefusedError: it stays so until a person changes something, as for a host key that is another one.
-UnavailableError: the machine or the network is away, or a person has to type something first, so jobs wait. Its kinds
-say whether a command may have run there.
+Two kinds. RefusedError: permanent until a person changes something, as for a changed host key. UnavailableError: the
+machine or the network is down, or a person has to type something first, so jobs wait. Its subclasses distinguish if
+a command may have run there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SSH_FAILED = 255
 
 
 class Target(Struct, frozen=True):
-    """What sentences say of a machine.
+    """Facts of a machine for messages.
 
     ``command`` opens its master connection in a terminal; ``config`` is the file that has the alias. ``jump`` are the
     machines over which ssh goes there, "" if there is none. ``locked_key`` is a key file with a passphrase.
@@ -44,7 +44,7 @@ class Target(Struct, frozen=True):
 
 
 class Failure(NamedTuple):
-    """One kind of failure; texts have places for ``{machine}``, which may be one on the way, and parts of a target."""
+    """One kind of failure; texts have placeholders: ``{machine}``, which may be a jump host, and parts of a target."""
 
     pattern: str
     """In one line of what ssh printed; its group ``what`` is a place, too."""
@@ -159,13 +159,13 @@ _CONNECTION = (
         waits=True,
     ),
 )
-"""In this order: a line of ssh that says more comes before those that follow from it."""
+"""In this order: more specific lines of ssh come before those that follow from them."""
 
 _DENIED = re.compile(r"Permission denied \((?P<methods>[a-z0-9@.,-]+)\)")
 _TYPED = ("keyboard-interactive", "password")
 _UNKNOWN_NAME = re.compile(r"Could not resolve hostname \S+: (?!Temporary failure)")
 _BETWEEN = "UNKNOWN port 65535"
-"""In the last line of ssh if it had no connection of its own: a machine on the way, or a program, failed."""
+"""In the last line of ssh if it had no connection of its own: a jump host, or a program, failed."""
 _FOLLOWS = re.compile(rf"{_BETWEEN}|^kex_exchange_identification: Connection closed|^stdio forwarding failed")
 _FORGET = re.compile(r"ssh-keygen .*-R .*")
 _KEY_NOTES = re.compile(r"^(no such identity|Load key|sign_and_send_pubkey)")

@@ -21,12 +21,12 @@ class HostAliases(Struct, frozen=True):
     patterns: tuple[str, ...] = ()
 
     def matches(self, name: str) -> bool:
-        """Say whether a pattern fits a name."""
+        """Return True if a pattern matches a name."""
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)
 
 
 def read(path: Path) -> HostAliases:
-    """Read the configuration and what it includes; what cannot be read has no names. Blocks."""
+    """Read the configuration and its includes; unreadable files have no names. Blocks."""
     words = list(dict.fromkeys(_host_words(path, _DEPTH)))
     names = tuple(word for word in words if not any(sign in word for sign in "*?!"))
     patterns = tuple(word for word in words if word not in names and word.strip("*?") and not word.startswith("!"))
@@ -57,6 +57,6 @@ def _split(line: str) -> tuple[str, list[str]]:
 
 
 def _included(word: str) -> list[Path]:
-    """Give the files of an ``Include``: what is not absolute lies in ``~/.ssh``."""
+    """Return the files of an ``Include``: relative paths are in ``~/.ssh``."""
     place = os.path.join(os.path.expanduser("~/.ssh"), os.path.expanduser(word))  # noqa: PTH111, PTH118 - of a pattern
     return [Path(found) for found in sorted(glob.glob(place))]  # noqa: PTH207 - an absolute pattern

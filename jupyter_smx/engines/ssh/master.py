@@ -36,7 +36,7 @@ _CONTROL_TIMEOUT = 5.0
 _STOP_TIMEOUT = 1.0
 """Seconds for a master to note that it ends with its last session: a controller that ends waits for it."""
 _LOGIN_TIMEOUT = 20.0
-"""Seconds for a login, beside the time to connect, at each machine on the way."""
+"""Seconds for a login, beside the time to connect, at each machine on the route."""
 _PATIENCE = float(commands.SERVER_ALIVE_INTERVAL * commands.SERVER_ALIVE_COUNT)
 """Seconds for which a master that a person opened may be silent before it is ended."""
 _END_CHECKS, _END_INTERVAL = 100, 0.02
@@ -89,7 +89,7 @@ class Master:
         self._is_up = False
 
     def doubt(self) -> None:
-        """Note that the machine was silent: the next call of :meth:`ready` asks whether the master works."""
+        """Note that the machine was silent: the next call of :meth:`ready` checks if the master works."""
         self._is_doubtful = True
 
     async def check(self, path: str = "") -> bool:
@@ -175,7 +175,7 @@ class Master:
         self._is_ours = True
 
     async def _described(self, errors: str, config: AliasConfig) -> Target:
-        """Look at what else the sentence about a failed start needs."""
+        """Collect the other facts for the message about a failed start."""
         target = self._target(config)
         if "Could not resolve hostname" in errors:
             names = (self.alias, _UNKNOWN_NAME)
@@ -194,7 +194,7 @@ class Master:
         )
 
     async def _answers(self) -> bool:
-        """Ask the machine itself: a master whose network is gone still answers."""
+        """Send a request to the machine itself: a master without a network still answers."""
         words = commands.session_words(self.alias, self.path, "true", self._options)
         try:
             done = await self.client.run(words, timeout=self._options.connect_timeout)
@@ -206,7 +206,7 @@ class Master:
         return end is not SessionEnd.NO_MASTER
 
     async def _give_up(self) -> None:
-        """End a master that does not answer. One that a person opened took a code: it gets time to answer again.
+        """End a master that does not answer. If a person opened it with a code, it gets time to answer again.
 
         :raises UnavailableError: it gets more time, or is at the path of the user's own sessions.
         """
@@ -227,7 +227,7 @@ class Master:
         self._last_pid = 0
 
     async def _kill(self, pid: int) -> None:
-        """Kill a master at our path that does not exit, as one that was stopped by a signal."""
+        """Kill a master at our path that does not exit, such as one stopped by a signal."""
         if pid and _is_master(pid, self.own_path):
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -258,7 +258,7 @@ def _is_master(pid: int, path: str) -> bool:
 async def _has_ended(pid: int) -> bool:
     """Wait for the end of a process that is no child of ours, for up to two seconds; returns False if it runs on.
 
-    A zombie has ended: the first process of a container need not be one that collects the ends of others.
+    A zombie has ended: the first process of a container need not be one that reaps others.
     """
     for _ in range(_END_CHECKS):
         if process_table.read_process(pid) is None:

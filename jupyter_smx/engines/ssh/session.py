@@ -63,7 +63,7 @@ class LongSession:
         return (await asyncio.shield(self._errors)).decode(errors="replace").strip()
 
     async def close(self) -> None:
-        """End it, and wait until nothing of it runs here."""
+        """End it, and wait until its processes here have exited."""
         try:
             await child_process.end(self.process)
         finally:

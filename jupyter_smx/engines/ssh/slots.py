@@ -15,7 +15,7 @@ _RAISE_INTERVAL = 1.0
 
 
 class SessionSlots:
-    """Let a limited number of sessions run, and the next ones in turn; the limit is lowered where sshd refuses one."""
+    """Run a limited number of sessions, and queue others; the limit is lowered when sshd refuses one."""
 
     def __init__(self, limit: int = MAX_SESSIONS) -> None:
         self.limit = limit
@@ -29,7 +29,7 @@ class SessionSlots:
         return max(self.limit - _SHORT_SESSIONS, self.limit // 2)
 
     async def acquire(self) -> None:
-        """Wait for a slot, which :meth:`release` gives back."""
+        """Wait for a slot; call :meth:`release` to return it."""
         if self.in_use < self.limit and not self._waiting:
             self.in_use += 1
             return
@@ -45,7 +45,7 @@ class SessionSlots:
             raise
 
     def release(self) -> None:
-        """Give a slot back to the next one in turn."""
+        """Pass the slot to the next session in the queue."""
         self.in_use -= 1
         self._start_waiting()
 
@@ -55,7 +55,7 @@ class SessionSlots:
         self._raise_later()
 
     def reset(self) -> None:
-        """Forget what was refused: there is a new connection."""
+        """Reset the limit that refusals lowered: there is a new connection."""
         self.limit = self._full
         self._start_waiting()
 

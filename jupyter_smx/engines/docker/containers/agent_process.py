@@ -1,4 +1,4 @@
-"""Find the stopped agent of a container in this machine's ``/proc``, because its daemon cannot tell that."""
+"""Find the stopped agent of a container in this machine's ``/proc``, because its daemon does not report it."""
 
 from __future__ import annotations
 

@@ -31,22 +31,22 @@ CLUSTER, HOST, OWNER = "jupyter-smx.cluster", "jupyter-smx.host", "jupyter-smx.d
 PROBE = "jupyter-smx.probe"
 """Label of a container by which something is tried; its text is the number of the process that looks."""
 HOST_FOLDER = "/run/smx"
-"""Where the host's folder is in its container: a short path of ours, whatever the folder is called outside."""
+"""Path of the host's folder in its container: short, whatever its path on the machine."""
 PROVIDED_FILES = f"{HOST_FOLDER}/{host_layout.PROVIDED}"
 AGENT_ARCHIVE = "/run/smx.pyz"
 BRIDGE = "bridge"
-"""What Docker calls both its usual network and the kind of all of them."""
+"""Docker's name for its usual network, and for the kind of all of them."""
 NONE = "none"
 """The daemon's name of the network mode without any connection."""
 _ISOLATED_GATEWAY = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
-"""Leaves the machine out of a network that has no way out."""
+"""Option of an isolated network that also cuts it off from the machine."""
 _NO_EXTERNAL_DNS = {"Dns": ["127.0.0.1"], "DnsOptions": ["timeout:1", "attempts:2"]}
 """Look up external names in the container, where the lookup fails, and not through the daemon.
 
 Some daemons send no answer then, so the resolver must not wait long.
 """
 NO_GPU_VARIABLES = {"NVIDIA_VISIBLE_DEVICES": "void"}
-"""Where NVIDIA's runtime is the usual one, images ask it by this variable for all GPUs, and get them."""
+"""If NVIDIA's runtime is the default, images request all GPUs by this variable, and get them."""
 TMP = "/tmp"  # noqa: S108 - the container's own, the only place that each user of it can write to
 _HOME = TMP
 _DIGITS = 12
@@ -55,23 +55,23 @@ _PERIOD = 100_000
 _MIN_SHM = 64 << 20
 _DEFAULT_SHM = 1 << 30
 LOG_CONFIG = {"Type": "json-file", "Config": {"max-size": "1m"}}
-"""What containers write themselves: the newest of it, on the disk of their daemon."""
+"""Options for the output of containers: the newest part of it, on the disk of their daemon."""
 OPT_ML_FOLDERS = tuple(sorted({path for name in SKELETON for path in (name, name.rpartition("/")[0]) if path}))
-"""Those of ``/opt/ml`` that stay from job to job, outer ones first."""
+"""Folders of ``/opt/ml`` that stay from job to job, outer ones first."""
 MOUNTED_FOLDERS = (
     host_layout.ML,
     *(f"{host_layout.ML}/{name}" for name in OPT_ML_FOLDERS),
     host_layout.TMP,
     host_layout.PROVIDED,
 )
-"""Folders of a host that are there before its container, outer ones first."""
+"""Folders of a host that exist before its container, outer ones first."""
 JOB_FOLDERS = tuple(name for name in MOUNTED_FOLDERS if name != host_layout.PROVIDED)
 """Those that are the jobs' own."""
 _TMPFS_OPTIONS = "rw,nosuid,nodev,noexec,size=16m,mode=1777"
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What is the same for each host of an engine."""
+    """Settings that all hosts of an engine have in common."""
 
     data_dir: str
     user: str
@@ -80,14 +80,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     grace: float
     variables: Mapping[str, str]
     proxies: Mapping[str, str] = {}
-    """Variables that tell of proxies, for hosts that reach the outside."""
+    """Proxy variables, for hosts that reach the outside."""
     kind: DaemonInfo = DaemonInfo()
     visible_gpus: tuple[str, ...] = ()
-    """What the controller's own GPUs are called, where it was given some of the machine's."""
+    """Names of the controller's own GPUs, if it was given some of the machine's."""
 
 
 class ContainerPlan(Struct, frozen=True, kw_only=True):
-    """What a daemon is asked for one host: its container, and what that gets while the agent in it comes up."""
+    """Request to the daemon for one host: its container, and the files that it gets while its agent starts."""
 
     container: dict[str, Any]
     joins: dict[str, Any]
@@ -97,7 +97,7 @@ class ContainerPlan(Struct, frozen=True, kw_only=True):
 
 
 def owner(data_dir: str) -> str:
-    """Give what tells containers of one data folder from those of another, without naming the folder to others."""
+    """Return an id of a data folder for labels of containers, which does not show the folder's path."""
     return hashlib.sha256(data_dir.encode(errors="surrogateescape")).hexdigest()[:_DIGITS]
 
 
@@ -123,12 +123,12 @@ def is_own_container(row: Mapping[str, Any]) -> bool:
 
 
 def labels(data_dir: str, cluster: str, host: str = "") -> dict[str, str]:
-    """Give the labels of what belongs to a cluster, or to one of its hosts."""
+    """Return the labels of all objects of a cluster, or of one of its hosts."""
     return {CLUSTER: cluster, OWNER: owner(data_dir), **({HOST: host} if host else {})}
 
 
 def filters(data_dir: str, cluster: str) -> list[str]:
-    """Give the labels by which a daemon finds what belongs to a cluster."""
+    """Return the labels by which a daemon finds the objects of a cluster."""
     return [f"{name}={value}" for name, value in labels(data_dir, cluster).items()]
 
 
@@ -156,7 +156,7 @@ def _is_without_network(request: ClusterRequest, settings: Settings) -> bool:
 
 
 def missing_isolation(request: ClusterRequest, plan: HostSpec, settings: Settings) -> tuple[str, ...]:
-    """Say what of a host's isolation cannot be had at the daemon."""
+    """Return the parts of a host's isolation that the daemon does not support."""
     isolated = _is_isolated(request, settings) and not _is_without_network(request, settings)
     return isolation.missing_isolation(
         settings.kind,
@@ -167,9 +167,9 @@ def missing_isolation(request: ClusterRequest, plan: HostSpec, settings: Setting
 
 
 def use_default_network(container: dict[str, Any], network: str) -> dict[str, Any]:
-    """Give the request that makes a host in the daemon's usual network, where the one of its cluster cannot be made.
+    """Return the request for a host in the daemon's usual network, if the cluster's own cannot be created.
 
-    Podman makes hosts in their network; Docker lets those that run join one.
+    Podman creates hosts in their network; Docker lets running ones join it.
     """
     if network != BRIDGE:
         return container
@@ -189,10 +189,10 @@ def container_plan(
     *,
     volumes: Sequence[str] = (),
 ) -> ContainerPlan:
-    """Say what the daemon is asked for a host; ``volumes`` are the folders for which its image declares one.
+    """Return the request for a host; ``volumes`` are the folders for which its image declares a volume.
 
-    Docker takes a third longer to start a container in a network of its own than in none, and as long again to make
-    that network: what an agent needs no network for is done meanwhile.
+    Docker takes a third longer to start a container in its own network than without one, and as long again to create
+    the network: meanwhile the agent does what needs no network.
     """
     asked = container(request, plan, folder, archive, python, settings)
     found = {posixpath.normpath(path) for path in volumes}
@@ -209,7 +209,7 @@ def container_plan(
 
 
 def _is_connected_after_start(request: ClusterRequest, settings: Settings) -> bool:
-    """Say whether hosts join their network when they run."""
+    """Return True if hosts join their network after their start."""
     return not _is_without_network(request, settings) and not settings.kind.podman
 
 
@@ -221,7 +221,7 @@ def _is_created_in_network(request: ClusterRequest, settings: Settings) -> bool:
 def container(
     request: ClusterRequest, plan: HostSpec, folder: HostFolder, archive: Path, python: str, settings: Settings
 ) -> dict[str, Any]:
-    """Give the body of the request that makes a host's container."""
+    """Return the body of the request that creates a host's container."""
     name, _, mark = folder.mark.partition("=")
     assert name == MARK  # noqa: S101 - the agent looks for it
     return {
@@ -250,7 +250,7 @@ def _environment(request: ClusterRequest, plan: HostSpec, settings: Settings) ->
 
 
 def _identity(plan: HostSpec) -> dict[str, str]:
-    # The user of the controller is unknown in most images, and libraries ask for a name and a home all the same.
+    # Most images have no entry for the controller's user, but libraries look up a name and a home.
     found = {"HOME": _HOME, "USER": "smx", "LOGNAME": "smx"}
     return found if plan.gpus else {**found, **NO_GPU_VARIABLES}
 
@@ -294,13 +294,13 @@ def _host_config(
 
 
 def _limits(plan: HostSpec, settings: Settings) -> dict[str, Any]:
-    # Older ones of Podman's cannot change a container that is there.
+    # Older versions of Podman cannot change an existing container.
     vcpus = plan.vcpus if settings.kind.podman else 0
     return supported_limits(settings.kind, vcpus=vcpus, memory=plan.memory, pids=settings.pids)
 
 
 def supported_limits(kind: DaemonInfo, *, vcpus: int = 0, memory: int, pids: int) -> dict[str, int]:
-    """Ask for limits, 0 is none, but for none that the daemon cannot set: some refuse the container then."""
+    """Return the limits, 0 is none, without those that the daemon cannot set: some would refuse the container."""
     wish = {
         "cpu": {"NanoCpus": vcpus * 10**9},
         "memory": {"Memory": memory, "MemorySwap": memory},
@@ -326,9 +326,9 @@ def _job_limits(plan: HostSpec, settings: Settings) -> dict[str, int]:
 
 
 def folder_mode(name: str) -> int:
-    """Give the permissions of a folder that is there before its container.
+    """Return the permissions of a folder that exists before its container.
 
-    Memory that is mounted over one gets its permissions from some daemons, and stays the system's own.
+    Some daemons copy them to the memory file system that is mounted over it, and keep that themselves.
     """
     return 0o1777 if name.removeprefix(f"{host_layout.ML}/") in CONFIGS else 0o755
 
@@ -344,7 +344,7 @@ def mounts(folder: HostFolder, archive: Path) -> list[dict[str, Any]]:
 
 
 def _override_volumes(volumes: AbstractSet[str], folder: HostFolder) -> list[dict[str, Any]]:
-    """Let folders of ``/opt/ml`` be the host's own where the image would have others there, of root's, that stay."""
+    """Mount the host's folders of ``/opt/ml`` over volumes that the image declares, which are root's and stay."""
     own = {f"{ML}/{name}": name for name in OPT_ML_FOLDERS if name not in CONFIGS}
     return [
         bind_mount(str(folder.path / host_layout.ML / name), path, closed=False)
@@ -369,20 +369,20 @@ def job_volumes(volumes: Sequence[str]) -> list[str]:
 
 
 def bind_mount(source: str, target: str, *, closed: bool) -> dict[str, Any]:
-    """Let a container see a file or folder of this machine."""
+    """Return the mount of a file or folder of this machine for a container."""
     found: dict[str, Any] = {"Type": "bind", "Source": source, "Target": target}
     return found | ({"ReadOnly": True} if closed else {})
 
 
 def host_json(request: ClusterRequest, plan: HostSpec, settings: Settings) -> dict[str, object]:
-    """Say to an agent in a container which host it is."""
+    """Return the description of the host for an agent in a container."""
     enforced = [name for name in ("cpu", "memory") if settings.kind.can_limit(name)]
     limits = share_limits(plan, enforced, settings.kind.reason)
     told = description(request, plan, start_method="fork", isolate=False, grace=settings.grace, limits=limits)
     alone = _is_without_network(request, settings)
     # Each host has a network of its own, in which the hosts' names lead to them and all ports are free.
     addresses = {host.host: "127.0.0.1" if alone else host.host for host in request.hosts}
-    # An agent that is there before its network sees no interface yet.
+    # An agent that starts before its network sees no interface yet.
     interface = INTERFACE if _is_connected_after_start(request, settings) else ""
     return told | {
         "notice_grace": 0.0,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.machine.host_folder import HostFolder
 
 _DAEMON = "daemon"
-"""File in a cluster's folder, where no job comes: the address of the daemon that has its containers."""
+"""File in a cluster's folder that no job can write: the address of the daemon that has its containers."""
 
 
 def prepare(
@@ -29,9 +29,9 @@ def prepare(
     *,
     volumes: Sequence[str] = (),
 ) -> Path:
-    """Write all that agents will read, and where they will be found; gives the packed agent. Blocks.
+    """Write all files that agents read, and the record of their daemon; return the packed agent. Blocks.
 
-    ``volumes`` are the folders for which the image of the hosts declares one.
+    ``volumes`` are the folders for which the image of the hosts declares a volume.
 
     :raises RefusedError: it cannot be written, or the cluster was released.
     """
@@ -81,10 +81,10 @@ def _describe(folder: HostFolder, description: dict[str, object], users: Contain
 
 
 def join_lock_path(folders: ClusterFolders, cluster: str, host: str) -> Path:
-    """Give the file that is locked while a host joins the network of its cluster."""
+    """Return the file that is locked while a host joins the network of its cluster."""
     return folders.clusters / cluster / f"{host}.lock"
 
 
 def network_lock_path(folders: ClusterFolders, cluster: str) -> Path:
-    """Give the file that is locked while the network of a cluster is made."""
+    """Return the file that is locked while the network of a cluster is made."""
     return folders.clusters / cluster / "network.lock"

@@ -21,7 +21,7 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _NO_GPU = re.compile(
     r"could not select device driver|gpu vendor|nvidia.container|cdi (device|modifier)|unknown device", re.IGNORECASE
 )
-"""Words of daemons whose machine, or whose toolkit, has no such GPU; they come when a container starts."""
+"""Messages of daemons whose machine or toolkit has no such GPU; they come when a container starts."""
 
 
 def visible_gpus(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -30,9 +30,9 @@ def visible_gpus(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def device_request(kind: DaemonInfo, devices: Sequence[int], seen: Sequence[str]) -> dict[str, Any]:
-    """Ask for the GPUs of one host, by number or, of those that this process was given, by what that calls them.
+    """Return the request for the GPUs of one host, by number or by the names that this process was given.
 
-    Never for a count: Docker takes the first so many then, for each host the same ones.
+    Never by count: Docker would then take the first ones, the same for each host.
     """
     names = [seen[number] if number < len(seen) else str(number) for number in devices] or [_ALL]
     if kind.podman:
@@ -42,9 +42,9 @@ def device_request(kind: DaemonInfo, devices: Sequence[int], seen: Sequence[str]
 
 
 def check(kind: DaemonInfo, request: ClusterRequest) -> None:
-    """Refuse what the daemon would take and not do.
+    """Refuse a request that the daemon would accept and ignore.
 
-    :raises RefusedError: GPUs from a Podman that gives none.
+    :raises RefusedError: GPUs from a Podman that provides none.
     """
     wish = next((host for host in request.hosts if host.gpus), None)
     if wish is not None and kind.podman and kind.podman < _PODMAN_SINCE:
@@ -93,7 +93,7 @@ _REASONS = (
 
 
 def refusal(kind: DaemonInfo, plan: HostSpec, words: str) -> RefusedError | None:
-    """Say that a daemon has no GPUs to give, where that is what its words mean; None where they mean another thing.
+    """Return the error of a daemon without GPUs, if its message means that; else None.
 
     The answer is always the same, so the request is not repeated.
     """

@@ -22,7 +22,7 @@ _NO_SELINUX_LABEL = "label=disable"
 
 
 def security_options(kind: DaemonInfo) -> list[str]:
-    """Give the options of a container that sees folders of this machine."""
+    """Return the security options of a container that sees folders of this machine."""
     return [_NO_NEW_PRIVILEGES, _NO_SELINUX_LABEL] if kind.is_labelled else [_NO_NEW_PRIVILEGES]
 
 
@@ -52,12 +52,12 @@ def persistent_volumes(volumes: Collection[str]) -> tuple[str, ...]:
 
 
 def is_root(user: str) -> bool:
-    """Say whether ``uid:gid`` is root's."""
+    """Return True if ``uid:gid`` is root's."""
     return user.partition(":")[0] == _ROOT
 
 
 def label(sentences: Iterable[str]) -> dict[str, str]:
-    """Give the label that keeps sentences with a container, also none: its image may have one of this name."""
+    """Return the label that stores sentences with a container, even none: its image may have a label of this name."""
     return {LABEL: json.dumps(list(sentences))}
 
 
@@ -66,7 +66,7 @@ def read(labels: Mapping[str, str] | None) -> tuple[str, ...]:
     try:
         return tuple(str(row) for row in json.loads((labels or {}).get(LABEL, "[]")))
     except (ValueError, TypeError):
-        return ()  # somebody else's label of this name
+        return ()  # a label of this name by another program
 
 
 def _capitalize(words: str) -> str:

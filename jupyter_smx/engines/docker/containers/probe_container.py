@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 ENDED_STATES = ("exited", "dead")
-"""What the daemon says of a container that runs no more."""
+"""States of a container that has ended."""
 POLL_INTERVAL = 0.01
 """Seconds between two looks at what a container does."""
 _FILE_POLL_INTERVAL = 0.005
@@ -39,9 +39,9 @@ _MEMORY, _PIDS = 256 << 20, 64
 
 
 class Probe:
-    """One such container, for as long as a block is in it; meanwhile its name is in ``under_way``.
+    """A probe container that exists while its block runs; meanwhile its name is in ``under_way``.
 
-    Each of its steps may take the daemon so many ``seconds``.
+    Each of its requests may take the daemon up to ``seconds``.
     """
 
     def __init__(self, daemon: Daemon, under_way: set[str], seconds: float) -> None:
@@ -67,7 +67,7 @@ class Probe:
     async def start(self, config: Mapping[str, Any]) -> None:
         """Make and start it.
 
-        :raises DaemonError: the daemon said no.
+        :raises DaemonError: the daemon refused.
         :raises UnavailableError: it does not answer.
         """
         await self._daemon.call(lambda api: self._make(api, config), self._seconds)
@@ -83,10 +83,10 @@ class Probe:
             remove(api, self.name)
 
     async def wait_exit(self, seconds: float) -> int:
-        """Wait until it ends; gives its exit code.
+        """Wait until it ends; return its exit code.
 
         :raises asyncio.TimeoutError: it runs on.
-        :raises DaemonError: the daemon said no.
+        :raises DaemonError: the daemon refused.
         :raises UnavailableError: it does not answer.
         """
         waits = self._daemon.call(
@@ -100,14 +100,14 @@ class Probe:
         try:
             await self._daemon.call(lambda api: remove(api, self.name), self._seconds)
         except (DaemonError, UnavailableError) as problem:
-            if getattr(problem, "status", 0) not in (NOT_FOUND, CONFLICT):  # somebody else removes it, or has
+            if getattr(problem, "status", 0) not in (NOT_FOUND, CONFLICT):  # another process removes it, or has
                 _log.warning("container=%s remove failed: %s", self.name, problem)
 
 
 def container_config(
     image: str, words: Sequence[str], user: str, labels: Mapping[str, str], kind: DaemonInfo, *mounts: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Give the request that makes such a container, closed in as a host is; ``words`` are what it runs."""
+    """Return the request for a probe container, isolated as a host is; ``words`` are its command."""
     found: dict[str, Any] = {
         "NetworkMode": container_spec.NONE,
         "ReadonlyRootfs": True,

@@ -28,7 +28,7 @@ _NO_PROXY = ("no_proxy", "NO_PROXY")
 def context_address(environ: Mapping[str, str]) -> str:
     """Return the daemon address of the context in use, "" where it is the usual one.
 
-    :raises RefusedError: there is no context of that name, or it says nothing of a daemon.
+    :raises RefusedError: there is no context of that name, or it names no daemon.
     """
     folder = Path(environ.get("DOCKER_CONFIG") or "~/.docker").expanduser()
     name = environ.get("DOCKER_CONTEXT") or _current(folder)
@@ -74,7 +74,7 @@ def _unknown_context_error(name: str, folder: Path) -> RefusedError:
 
 
 def read_proxies(url: str) -> dict[str, str]:
-    """Read the proxy variables that ``docker run`` gives to containers of the daemon at ``url``; none by default.
+    """Read the proxy variables that ``docker run`` passes to containers of the daemon at ``url``; none by default.
 
     They are in ``proxies`` of ``config.json``. Blocks, for as long as it takes to read a small file.
     """
@@ -89,7 +89,7 @@ def read_proxies(url: str) -> dict[str, str]:
 
 
 def add_no_proxy(proxies: Mapping[str, str], hosts: Iterable[str]) -> dict[str, str]:
-    """Let the hosts of one cluster reach each other without the proxies, which cannot resolve their names."""
+    """Exclude the hosts of one cluster from the proxies, which cannot resolve their names."""
     if not set(proxies).difference(_NO_PROXY):
         return dict(proxies)
     known = proxies.get(_NO_PROXY[0], "")

@@ -1,7 +1,7 @@
 """Client of the Docker daemon: each request in a thread with a time limit, and two classes of errors.
 
-A daemon that does not answer is :class:`UnavailableError`; one that answers "no" is :class:`DaemonError` with the
-number and the words of its answer.
+A daemon that does not answer is :class:`UnavailableError`; one that refuses is :class:`DaemonError` with the status
+and the message of its answer.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _RETRY_DELAY = 0.02
 """Seconds until it is called again."""
 _CHUNK_SIZE = 1 << 16
 _STATUS_LINE = 2
-"""Words that an answer begins with, at least: the protocol and a number."""
+"""Minimum number of words at the beginning of an answer: the protocol and a status."""
 _start_slot_threads: ContextVar[list[Future[Any]] | None] = ContextVar("threads_of_turn", default=None)
 NOT_FOUND, CONFLICT, NOT_MODIFIED = 404, 409, 304
 _RULE = "Hosts of this engine are containers of that daemon."
@@ -66,7 +66,7 @@ _IMPROPER_STATE = "container state improper"
 
 
 class DaemonError(Exception):
-    """The daemon said no."""
+    """The daemon refused a request."""
 
     def __init__(self, status: int, words: str) -> None:
         super().__init__(words)
@@ -75,11 +75,11 @@ class DaemonError(Exception):
 
 
 def daemon_address(wish: str, environ: Mapping[str, str]) -> str:
-    """Say where the daemon is: as configured, as ``DOCKER_HOST`` or Docker's context says, else where it usually is.
+    """Return the address of the daemon: the configured one, ``DOCKER_HOST``, Docker's context, or the usual one.
 
-    Without any of these a rootless daemon of this user is taken where there is no other, else Podman's socket.
+    Without any of these, a rootless daemon of this user is taken if there is no other, else Podman's socket.
 
-    :raises RefusedError: it is no unix socket, or there is no context of the name that is chosen.
+    :raises RefusedError: it is no unix socket, or the chosen context does not exist.
     """
     found = (
         wish or environ.get("DOCKER_HOST", "") or cli_config.context_address(environ) or _find_default_address(environ)
@@ -96,7 +96,7 @@ def daemon_address(wish: str, environ: Mapping[str, str]) -> str:
 
 
 def _suggested_path(found: str) -> str:
-    """Give the path in what is nearly an address, without its first slash."""
+    """Return the path in a text that is nearly an address, without its first slash."""
     path = found.rpartition("unix:")[2].lstrip("/") if found.startswith(("/", "unix:", "http+unix:")) else ""
     return path or "path/of/socket"
 
@@ -114,7 +114,7 @@ def _find_default_address(environ: Mapping[str, str]) -> str:
 
 
 class Daemon:
-    """One daemon, asked from any number of tasks at once. ``seconds`` is the time limit of a usual question."""
+    """One daemon, for requests from any number of tasks. ``seconds`` is the time limit of a usual request."""
 
     def __init__(self, url: str, seconds: float) -> None:
         self.url = url
@@ -205,7 +205,7 @@ class Daemon:
         return found
 
     async def detect_kind(self) -> DaemonInfo:
-        """Ask once what it is.
+        """Detect the kind of the daemon, once.
 
         :raises UnavailableError: it does not answer.
         """
@@ -268,7 +268,7 @@ class Daemon:
         return await self._query("list networks", lambda api: api.networks(filters=filters))
 
     async def _query(self, what: str, question: Callable[[Any], T]) -> T:
-        """Ask what every daemon answers; one that says no is not itself now, or stands behind a proxy."""
+        """Send a request that every daemon supports; a refusal means that it is faulty, or behind a proxy."""
         try:
             return await self._call_read_only(question)
         except DaemonError as problem:
@@ -279,7 +279,7 @@ class Daemon:
         return await self.call(question, patience=self._seconds + _READ_MARGIN)
 
     def operation_error(self, what: str, problem: DaemonError) -> UnavailableError:
-        """Say that the daemon could not do something that it usually can."""
+        """Return the error for an operation that the daemon could not do, although it usually can."""
         return UnavailableError(
             f"{self.kind.name} at {self.url} could not {what}: {problem.message}",
             field="docker_host",
@@ -357,7 +357,7 @@ async def _http_get(address: str, path: str) -> tuple[int, bytes]:
 
 
 async def _receive_response(address: str, path: str) -> tuple[bytes, bytes, bytes] | None:
-    """Give what was answered, parted behind its head; None where as many wait already as the system lets.
+    """Return status line, headers and body of an answer; None if the system allows no more waiting connections.
 
     Without asyncio's streams, which take a fifth of the time that a warm start spends with this.
     """
@@ -377,7 +377,7 @@ async def _receive_response(address: str, path: str) -> tuple[bytes, bytes, byte
 
 
 def error_message(body: bytes) -> str:
-    """Read what a daemon says where it says no; its answer may begin with the length of that."""
+    """Read the message of a daemon's refusal; the body may begin with the message's length."""
     start = body.find(b"{")
     try:
         return str(json.JSONDecoder().raw_decode(body[max(0, start) :].decode(errors="replace"))[0]["message"])
@@ -386,7 +386,7 @@ def error_message(body: bytes) -> str:
 
 
 def _root_cause(problem: BaseException) -> str:
-    """Give the words of the first cause: the layers above repeat each other."""
+    """Return the text of the first cause: the layers above repeat each other."""
     while True:
         inner = problem.__cause__ or problem.__context__
         if inner is None:

@@ -1,6 +1,6 @@
 """Properties of a daemon, from its own report: its kind, the rights of its user, and supported limits.
 
-Podman answers at its compatible socket in Docker's words, and in some of them it means less.
+Podman answers at its compatible socket in Docker's terms, but some of them mean less.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 _LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "CpuCfsQuota": "cpu", "PidsLimit": "pids"}
-"""What ``docker info`` says of limits, and in our words."""
+"""Names of limits in ``docker info``, and ours."""
 _CONTROLLERS = {"memory": "memory", "swap": "memory", "cpu": "cpu", "pids": "pids"}
 """Which controller of version 2 of control groups sets which limit."""
 PODMAN_INFO_PATH = "/v4.0.0/libpod/info"
-"""Where Podman tells in its own words what it is; any of its versions from this one on answers there."""
+"""Path of Podman's own description; every version from this one on answers there."""
 _USER_SOCKET_FOLDER = "/run/user/"
-"""Where the sockets of daemons lie that are a user's own."""
+"""Folder of the sockets of users' own daemons."""
 _LIMIT_TEXTS = {"cpu": "CPU", "pids": "processes"}
 _UNSUPPORTED_CHARACTERS = ',"\n\r'
-"""What Podman takes for its own in the path of a mount, whose parts it joins by commas."""
+"""Characters that Podman interprets in the path of a mount, whose parts it joins by commas."""
 _ISOLATED_SINCE = (28,)
-"""Docker's version that has networks of which its machine is no part."""
+"""First version of Docker with networks that exclude the machine itself."""
 
 
 class DaemonInfo(Struct, frozen=True):
-    """One kind of daemon. ``unlimited`` has ``cpu``, ``memory``, ``swap`` and ``pids`` where it cannot limit them."""
+    """One kind of daemon. ``unlimited``: those of ``cpu``, ``memory``, ``swap`` and ``pids`` that it cannot limit."""
 
     is_rootless: bool = False
     podman: tuple[int, ...] = ()
@@ -40,22 +40,22 @@ class DaemonInfo(Struct, frozen=True):
     """Docker's version; empty for Podman, and before the first request."""
     unlimited: tuple[str, ...] = ()
     reason: str = ""
-    """Why, in words that end a sentence."""
+    """Reason for that, as the end of a sentence."""
     is_labelled: bool = False
     """SELinux keeps its containers from all that has no label of theirs, as the folders of users have none."""
 
     @property
     def name(self) -> str:
-        """Give what people call it."""
+        """Return its name for people."""
         return "Podman" if self.podman else "Docker"
 
     @property
     def program(self) -> str:
-        """Give the command by which people speak with it."""
+        """Return its command line program."""
         return self.name.lower()
 
     def start_command(self) -> str:
-        """Say how it is started."""
+        """Return the command that starts it."""
         if self.podman:
             return f"systemctl {self._systemctl_scope()}start podman.socket"
         program = "dockerd-rootless.sh" if self.is_rootless else "dockerd"
@@ -65,12 +65,12 @@ class DaemonInfo(Struct, frozen=True):
         return "--user " if self.is_rootless else ""
 
     def description(self) -> str:
-        """Say for people what it is."""
+        """Return a description for people."""
         version = ".".join(map(str, self.podman))
         return f"{self.name} {version}".strip() + (", without root's rights" if self.is_rootless else "")
 
     def can_limit(self, what: str) -> bool:
-        """Say whether it can limit this."""
+        """Return True if it can limit this resource."""
         return what not in self.unlimited
 
     def missing_limits(self) -> str:
@@ -78,7 +78,7 @@ class DaemonInfo(Struct, frozen=True):
         return ", ".join(_LIMIT_TEXTS.get(what, what) for what in self.unlimited)
 
     def can_isolate_networks(self) -> bool:
-        """Say whether a network without a way out can be without one to this machine, too."""
+        """Return True if an isolated network can exclude this machine, too."""
         return self.docker >= _ISOLATED_SINCE
 
 
@@ -88,10 +88,10 @@ def guess_from_url(url: str) -> DaemonInfo:
 
 
 def is_podman_info_needed(info: Mapping[str, Any]) -> bool:
-    """Say whether what it can limit has to be read in Podman's own words.
+    """Return True if the supported limits must be read from Podman's own description.
 
-    With version 2 of control groups it looks for Docker's in the group at the top, which has no limits: it tells that
-    it cannot limit CPU where it can, and that it can where systemd hands no controller on to its user.
+    With version 2 of control groups its Docker API looks in the top group, which has no limits. It then denies CPU
+    limits that work, and reports those that do not because systemd delegates no controller to its user.
     """
     return _is_podman(info) and str(info.get("CgroupVersion")) == "2"
 
@@ -101,7 +101,7 @@ def _is_podman(info: Mapping[str, Any]) -> bool:
 
 
 def cgroup_controllers(told: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Read from Podman's own words which controllers it has, None where it does not tell."""
+    """Return the controllers in Podman's own description, None if it has none."""
     host = told.get("host")
     found = host.get("cgroupControllers") if isinstance(host, dict) else None
     return tuple(map(str, found)) if isinstance(found, list) else None
@@ -118,7 +118,7 @@ def parse_info(info: Mapping[str, Any], has: Collection[str] | None = None) -> D
     if has is not None:
         unlimited = tuple(word for word in _LIMITS.values() if _CONTROLLERS[word] not in has)
     reason = f"the daemon lacks a control group for it (version {version})"
-    # Of these two Podman tells what the machine could do, and does nothing of it.
+    # For these two, Podman reports the machine's features, but does not use them.
     if is_rootless and version == "1":
         unlimited, reason = tuple(_LIMITS.values()), "the daemon is not root, and control groups version 1 need root"
     elif is_rootless and podman and info.get("CgroupDriver") != "systemd":
@@ -134,7 +134,7 @@ def parse_info(info: Mapping[str, Any], has: Collection[str] | None = None) -> D
 
 
 def security_options(info: Mapping[str, Any]) -> list[str]:
-    """Give what the daemon says of how it closes containers in, and itself."""
+    """Return the daemon's security options, of containers and of itself."""
     told = info.get("SecurityOptions")
     return [str(option) for option in told] if isinstance(told, list) else []
 
@@ -142,7 +142,7 @@ def security_options(info: Mapping[str, Any]) -> list[str]:
 def check(kind: DaemonInfo, url: str, data_dir: str, uid: int) -> None:
     """Refuse a daemon that cannot share folders with this process.
 
-    :raises RefusedError: it has other rights than we, or cannot mount the data folder.
+    :raises RefusedError: it has other permissions than this process, or cannot mount the data folder.
     """
     if kind.is_rootless and uid == 0:
         raise RefusedError(
@@ -163,7 +163,7 @@ def check(kind: DaemonInfo, url: str, data_dir: str, uid: int) -> None:
 
 
 def client_command(url: str) -> list[str]:
-    """Give how to begin a command for this daemon: with Docker's own program, or Podman's where there is only that."""
+    """Return the beginning of a command for this daemon: Docker's own program, or Podman's if there is no other."""
     if shutil.which("docker") is None and shutil.which("podman") is not None:
         return ["podman", "--remote", f"--url={url}"]
     return ["docker", f"--host={url}"]

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class ErrorPattern(NamedTuple):
-    """One reason; the rule and the cure may have places for names, as ``{program}``."""
+    """One reason; the rule and the cure may have placeholders, as ``{program}``."""
 
     signs: tuple[str, ...]
-    """Patterns in what was said, in small letters."""
+    """Patterns in the message, in lower case."""
     rule: str
     cure: str
     transient: bool = False

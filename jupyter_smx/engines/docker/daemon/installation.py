@@ -26,7 +26,7 @@ def check_installed(configured: str, environ: Mapping[str, str]) -> None:
     :raises RefusedError: there is no daemon, its address is wrong, or its socket is closed to this user.
     """
     path = daemon_address(configured, environ).removeprefix(UNIX)
-    if os.path.exists(path):  # noqa: PTH110 - pathlib raises where a folder on the way is closed
+    if os.path.exists(path):  # noqa: PTH110 - pathlib raises if a parent folder is closed
         _check_socket(path)
     elif not (_is_configured(configured, environ) or _has_program(environ)):
         raise RefusedError(

@@ -30,7 +30,7 @@ _USER_PATTERN = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
 
 
 def validate_user(user: str) -> str:
-    """Give a trait's value as it is when it is empty or two numbers.
+    """Return a trait's value if it is empty or two numbers.
 
     :raises TraitError: it is neither.
     """
@@ -44,7 +44,7 @@ def validate_user(user: str) -> str:
 
 @functools.cache
 def unused_id() -> int:
-    """Give a number that no user and no group of this machine has: they could look into jobs, and end them."""
+    """Return a number that no user or group of this machine has: its processes could read jobs' files and end jobs."""
     return next(number for number in itertools.count(_FIRST_ID) if not _is_used_id(number))
 
 
@@ -104,5 +104,5 @@ class ContainerUser:
 
 
 def maps_users(info: dict[str, object]) -> bool:
-    """Say whether a daemon that runs as root has other users on the disks than in its containers."""
+    """Return True if a daemon that runs as root maps users of its containers to others on the disks."""
     return any("name=userns" in option for option in daemon_info.security_options(info))

@@ -31,21 +31,21 @@ _VERSION_SCRIPT = (
     "import array, ctypes, fcntl, hashlib, json, mmap, pickle, resource, select, socket, subprocess, sys, zlib; "
     "print(json.dumps(list(sys.version_info[:2])))"
 )
-"""Says the version, where all is there that an agent loads and that may be left out when a Python is built."""
+"""Prints the version if all modules exist that an agent loads and that a build of Python may omit."""
 _EXEC_SCRIPT = "import os, sys; os.execvp(sys.argv[1], [sys.argv[1], '-I', '-c', sys.argv[2]])"
-"""Jobs start with the image's variables for Python and agents without: it is seen whether it starts in both ways."""
+"""Jobs start with the image's variables for Python, agents without them: the check starts it in both ways."""
 _PYTHON_TIMEOUT = 60.0
-"""Seconds that a Python may take to say which one it is."""
+"""Time limit in seconds for the version of a Python."""
 _STEP_TIMEOUT = 60.0
 """Seconds that the daemon may take to make a container, to start it, or to remove it."""
 _CACHE_TIMEOUT = 0.25
 """Seconds to wait for an optional answer; an idle daemon takes a millisecond."""
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
-"""What machines call their processor, and what images call it."""
+"""Names of processor architectures by machines, and by images."""
 _MISSING_STATUSES = (NOT_FOUND, 400, 301)
-"""Answers to the name of an image: there is none, there can be none, and it is no name but leads elsewhere."""
+"""Status codes for the name of an image: it does not exist, is invalid, or is redirected."""
 _SERVER_ERROR = 500
-"""The least number by which a daemon says that something went wrong with itself; Podman before 6 has no other."""
+"""Lowest status code for an internal error of a daemon; Podman before 6 has no other."""
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 _MAX_REASON = 200
 """Characters of an error message that a reason quotes."""
@@ -53,7 +53,7 @@ _NO_PROGRAM = ("no such file", "executable file not found", "not a directory", "
 
 
 class InspectedImage(Struct, frozen=True):
-    """An image that was looked at: its id, the word that starts its Python, and what its registry calls it."""
+    """An image that was inspected: its id, the command of its Python, and its name at its registry."""
 
     id: str
     python: str
@@ -90,9 +90,9 @@ class Images:
         """Names of the containers that look at an image now."""
 
     async def resolve(self, name: str, say: Callable[[PullProgress], None]) -> InspectedImage:
-        """Find an image as :meth:`inspect` does; one that is not there is downloaded first, where that may be.
+        """Find an image as :meth:`inspect` does, after a download if it is missing and downloads are allowed.
 
-        :raises RefusedError: it cannot be had, or hosts cannot be made of it; transient where its registry is away.
+        :raises RefusedError: it cannot be downloaded, or hosts cannot use it; transient if its registry is unavailable.
         :raises UnavailableError: the daemon does not answer.
         """
         try:
@@ -118,9 +118,9 @@ class Images:
         return await self.inspect(name, say)
 
     async def peek(self, name: str) -> InspectedImage | None:
-        """Find an image as :meth:`inspect` does; None where it would be downloaded first.
+        """Find an image as :meth:`inspect` does; None if it would be downloaded first.
 
-        :raises RefusedError: it is not there and may not be downloaded, or hosts cannot be made of it.
+        :raises RefusedError: it does not exist and may not be downloaded, or hosts cannot use it.
         :raises UnavailableError: the daemon does not answer.
         """
         try:
@@ -131,9 +131,9 @@ class Images:
             return None
 
     async def inspect(self, name: str, say: Callable[[PullProgress], None]) -> InspectedImage:
-        """Find an image that is there by its name or id, and see that hosts can be made of it.
+        """Find an existing image by its name or id, and check that hosts can use it.
 
-        :raises RefusedError: it is not there, or hosts cannot be made of it.
+        :raises RefusedError: it does not exist, or hosts cannot use it.
         :raises UnavailableError: the daemon does not answer.
         """
         if not name:
@@ -157,7 +157,7 @@ class Images:
         return found.with_digest(name, told)
 
     async def cached(self, name: str) -> InspectedImage | None:
-        """Say which image a name means now; None where that takes longer than a moment, or it was not looked at."""
+        """Return the current image of a name; None if that takes longer than a moment, or it was not inspected."""
         if not name or (self._pulls is not None and self._pulls.is_due(name)):
             return None
         try:
@@ -175,7 +175,7 @@ class Images:
         return True
 
     async def _suggest(self, name: str) -> str:
-        """Say which image that is there is called much like one that is not."""
+        """Return a hint with an existing image whose name is similar to a missing one."""
         try:
             rows: list[dict[str, Any]] = await self._daemon.call(lambda api: api.images())
         except (DaemonError, UnavailableError):
@@ -228,7 +228,7 @@ class Images:
         raise self._no_python_error(name, seen)
 
     def _no_python_error(self, name: str, seen: Mapping[tuple[int, str], list[str]]) -> RefusedError:
-        """Refuse an image for what was ``seen`` of its Pythons: exit code and words, of those that these start."""
+        """Return the error for an image without a usable Python; ``seen`` has the programs by exit code and output."""
         failed = next((words[0] for (code, _said), words in seen.items() if code), "")
         found = "; ".join(f"{format_list(words, most=len(words))}: {said}" for (_code, said), words in seen.items())
         return RefusedError(
@@ -251,7 +251,7 @@ class Images:
     async def _run_python(self, name: str, image: str, word: str) -> tuple[int, str]:
         """Start one Python; return its exit code and last output, 404 if the program does not exist.
 
-        :raises RefusedError: it says nothing for too long, which it may not do another time.
+        :raises RefusedError: it gives no output for too long; transient.
         :raises UnavailableError: the daemon starts no container at all, or does not answer.
         """
         words = [word, "-c", _EXEC_SCRIPT, word, _VERSION_SCRIPT]
@@ -262,14 +262,14 @@ class Images:
                 code = await probe.wait_exit(self._seconds)
                 said = await self._daemon.call(lambda api: api.logs(probe.name, stdout=True, stderr=True, tail=5))
             except asyncio.TimeoutError:
-                # The daemon answers others meanwhile: it is the program that takes long, or the whole machine.
+                # If the daemon answers this, the program takes long, or the whole machine is slow.
                 await self._daemon.inspect(probe.name)
                 raise self._timeout_error(name, word) from None
             except DaemonError as problem:
-                # Of what a daemon may not do itself it says the same, and names no program.
+                # The daemon uses the same message if it lacks a permission itself, but without naming a program.
                 if word in problem.message and any(sign in problem.message.lower() for sign in _NO_PROGRAM):
                     return NOT_FOUND, ""
-                # Nothing about the program: it would say so of any image, as one does that may make no control group.
+                # Not about the program: the same error comes with any image, as when it may not create control groups.
                 if problem.status >= _SERVER_ERROR and word not in problem.message:
                     raise self._daemon.operation_error(f"start a container of image {name}", problem) from problem
                 return problem.status, problem.message
@@ -300,12 +300,12 @@ def _bad_name_error(name: str, words: str) -> RefusedError:
 
 
 def _inspect_path(name: str) -> str:
-    """Say where the daemon tells of an image."""
+    """Return the path of the daemon's description of an image."""
     return f"/images/{quote(name, safe='/:@')}/json"
 
 
 def _key_line(words: str) -> str:
-    """Choose the line that says most: what Python calls an error, or else the last one."""
+    """Return the most useful line: Python's line of an error, or else the last one."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     return next(filter(_ERROR.match, reversed(lines)), lines[-1] if lines else "no output")[:_MAX_REASON]
 
@@ -322,7 +322,7 @@ def _version(words: str) -> tuple[int, int]:
 def _volumes(name: str, told: Mapping[str, Any]) -> tuple[str, ...]:
     """Read which volumes an image declares.
 
-    :raises RefusedError: one of them would lie among what is a job's own, which is renewed for each.
+    :raises RefusedError: one of them lies in a job's own folders, which are renewed for each job.
     """
     found = tuple(sorted((told.get("Config") or {}).get("Volumes") or ()))
     for path in container_spec.job_volumes(found):

@@ -1,7 +1,7 @@
 """Pull images: one download for each name, shared by all jobs that need it, and canceled when none does.
 
-The daemon is asked in the event loop. Docker's library would hold a thread for as long as a download takes, and
-nothing but the daemon could end that; a connection that is closed ends the download there as well.
+Requests run in the event loop. Docker's library would block a thread for the whole download, and only the daemon could
+end it; closing the connection ends the download at the daemon, too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OK = 200
 
 
 class _PullError(Exception):
-    """The daemon said why an image does not come."""
+    """The daemon reported why an image cannot be downloaded."""
 
 
 class _Pull:
@@ -56,7 +56,7 @@ class _Pull:
 
 
 class ImagePuller:
-    """The downloads of one daemon: ``when`` there are any, by ``DockerEngine.pull``, and how long one may be silent."""
+    """Downloads of one daemon: ``when`` to download (``DockerEngine.pull``), and the time limit without progress."""
 
     def __init__(self, url: str, when: str, seconds: float, kind: DaemonInfo = DaemonInfo()) -> None:  # noqa: B008 - it is frozen
         self.when = when
@@ -68,17 +68,17 @@ class ImagePuller:
         self._threads = ThreadPoolExecutor(_LOGINS, thread_name_prefix="docker-login")
 
     def is_due(self, name: str) -> bool:
-        """Say whether a name is asked for at its registry although the daemon has such an image."""
+        """Return True if a name is looked up at its registry although the daemon has such an image."""
         return self.when == "always" and not registry.is_immutable(name)
 
     def can_pull(self, name: str) -> bool:
-        """Say whether an image that the daemon lacks may be downloaded."""
+        """Return True if an image that the daemon lacks may be downloaded."""
         return self.when != "never" and not registry.is_id(name)
 
     async def pull(self, name: str, say: Callable[[PullProgress], None], *, is_here: bool = False) -> None:
         """Download an image, or join a running download; ``is_local`` if an older one may exist here.
 
-        :raises RefusedError: it cannot be had, or not now.
+        :raises RefusedError: it cannot be downloaded, or not now.
         :raises UnavailableError: the daemon does not answer.
         """
         pull = self._under_way.get(name)
@@ -129,7 +129,7 @@ class ImagePuller:
             return Login(trouble=f"the credential helper did not answer within {format_duration(_LOGIN_SECONDS)}")
 
     async def _lines(self, name: str, login: Login) -> AsyncGenerator[dict[str, Any], None]:
-        """Have the daemon download an image, and give what it says of that."""
+        """Request the download of an image; yield the daemon's progress lines."""
         try:
             calling = asyncio.open_unix_connection(self._url.removeprefix(UNIX))
             reader, writer = await asyncio.wait_for(calling, self._seconds)
@@ -161,7 +161,7 @@ class ImagePuller:
         return int(head.split(None, 2)[1]), "transfer-encoding: chunked" in head
 
     async def _body_chunks(self, reader: asyncio.StreamReader, *, is_chunked: bool) -> AsyncIterator[bytes]:
-        """Give the body of an answer; one in pieces has an end of its own, so that half of it is not taken for all."""
+        """Yield the body of an answer; check the end of a chunked one, so that a part does not count as all."""
         while not is_chunked:
             piece = await self._with_timeout(reader.read(_MAX_BYTES))
             if not piece:
@@ -206,7 +206,7 @@ def _check_size(size: int) -> None:
 def _parse_line(line: bytes) -> dict[str, Any]:
     """Read a line of the daemon's.
 
-    :raises _PullError: it says why the image does not come.
+    :raises _PullError: it reports why the image cannot be downloaded.
     """
     found = json.loads(line) if line.strip() else {}
     if not isinstance(found, dict):

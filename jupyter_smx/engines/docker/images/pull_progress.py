@@ -14,7 +14,7 @@ _DOWNLOADED_STATES = ("Verifying Checksum", "Download complete", "Extracting", _
 _WAITING_STATES = ("Pulling fs layer", "Waiting")
 _DOWNLOADING = "Downloading"
 _LAYER_STATES = (*_WAITING_STATES, _DOWNLOADING, *_DOWNLOADED_STATES)
-"""What is said of layers; other lines have ids as well, which are tags."""
+"""States of layers; other lines have ids as well, which are tags."""
 _MAX_LAYERS = 1_000
 """Layers; an image has 127 at most, and larger numbers are ignored."""
 _MIB = 1 << 20
@@ -28,13 +28,13 @@ class _Layer(Struct):
 
 
 class LayerProgress:
-    """What is known of the layers of an image that is downloaded."""
+    """Progress of the layers of an image during a download."""
 
     def __init__(self) -> None:
         self._layers: dict[str, _Layer] = {}
 
     def update(self, line: Mapping[str, Any]) -> None:
-        """Take one line; what is not understood says nothing."""
+        """Process one line; ignore unknown ones."""
         said, name = str(line.get("status", "")), str(line.get("id", ""))
         known = self._layers.get(name)
         if not name or (known is None and (said not in _LAYER_STATES or len(self._layers) >= _MAX_LAYERS)):
@@ -48,11 +48,11 @@ class LayerProgress:
             layer.received = layer.size
 
     def is_downloading(self) -> bool:
-        """Say whether any of them comes from elsewhere: of an image that is up to date all are here."""
+        """Return True if a layer is being downloaded: all layers of an up-to-date image exist already."""
         return any(layer.status != _CACHED for layer in self._layers.values())
 
     def format_progress(self) -> str:
-        """Say how far it is: ``3 of 7 layers (2 were here), 114 of 458 MiB``."""
+        """Format the progress: ``3 of 7 layers (2 were here), 114 of 458 MiB``."""
         layers = [*self._layers.values()]
         if not layers:
             return "contacting its registry"
@@ -69,7 +69,7 @@ class LayerProgress:
         got, size = sum(layer.received for layer in layers), sum(layer.size for layer in layers)
         if not size:
             return ""
-        # How large the others are is said when their turn comes.
+        # The daemon reports the sizes of the other layers only when their download begins.
         least = "" if all(layer.size for layer in open_ones) else "at least "
         digits = 0 if size >= _SMALL_DOWNLOAD else 1
         return f", {got / _MIB:.{digits}f} of {least}{size / _MIB:.{digits}f} MiB"

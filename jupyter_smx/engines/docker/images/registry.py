@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _SIMILARITY_CUTOFF = 0.8
-"""How much alike two repositories are of which one may be a typing error."""
+"""Minimum similarity of two repositories for one to be a typing error."""
 _PODMAN_PREFIX = "localhost/"
 _HELPER_SECONDS = 20.0
 """Seconds that a credential helper may take; it may wait for input of an absent user."""
 
 _NAME_PATTERN = re.compile(r"(?:for|of|image|repository) ([\w-]+)|\S*(?:/|[^\s:]:[^\s:])\S*")
-"""What a daemon names in its words: a word after one of these, and any with a slash or a colon in it."""
+"""Names in a daemon's message: a word after one of these, and any with a slash or a colon in it."""
 _AMAZON = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
 """A registry of Amazon's, with its region."""
 _ID = re.compile(r"(?:sha256:)?[0-9a-f]{64}|sha256:[0-9a-f]+")
@@ -39,7 +39,7 @@ NAME_RULE = "A name is REGISTRY/REPOSITORY:TAG, in lower case except the tag, or
 
 
 class Login(NamedTuple):
-    """What a daemon is given to say to a registry, "" where there is nothing; ``trouble`` says why, if it should be."""
+    """Credentials for a registry, "" if there are none; ``trouble`` is the reason, if there should be some."""
 
     header: str = ""
     trouble: str = ""
@@ -125,15 +125,15 @@ def is_immutable(name: str) -> bool:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Give the repository and the tag, or digest, that a name means."""
+    """Return the repository and the tag, or digest, of a name."""
     repository, tag = parse_repository_tag(name)
     return repository, tag or "latest"
 
 
 def suggest_image(name: str, known: Iterable[str]) -> str:
-    """Say which known image a name that is none of theirs may have been meant to be; "" where it is one, or none is.
+    """Return the known image that the user may have meant by an unknown name; "" if there is none, or it is known.
 
-    The repositories have to be alike: tags are, of the most different images.
+    Only repositories are compared, because very different images have similar tags.
     """
     wanted = _parts(name)
     rows = {_parts(one): one for one in known}
@@ -151,12 +151,12 @@ def _parts(name: str) -> tuple[str, str]:
 
 
 def registry_host(name: str) -> str:
-    """Give the registry that a name leads to, "" where it is no name."""
+    """Return the registry of a name, "" if it is no name."""
     return _resolve_name(name)[0]
 
 
 def _resolve_name(name: str) -> tuple[str, str]:
-    """Give the registry of a name, and the repository there in full: what has no registry is of Docker's own."""
+    """Return the registry of a name, and the full repository there; the default registry is Docker's own."""
     try:
         repository = split_name(split_name(name)[0])[0]  # a tag may stand before a digest, which counts
         registry, path = map(str, auth.resolve_repository_name(repository))
@@ -184,14 +184,14 @@ def read_login(name: str) -> Login:
 
 
 class _AuthConfig(auth.AuthConfig):
-    """What ``docker login`` left, and helpers whose time is limited."""
+    """Credentials stored by ``docker login``, and helpers with a time limit."""
 
     def _get_store_instance(self, name: str) -> credentials.Store:
         return _CredentialHelper(name)
 
 
 class _CredentialHelper(credentials.Store):
-    """A helper for credentials; one that hangs is killed with all that it started."""
+    """A credential helper; one that hangs is killed with all its processes."""
 
     def _execute(self, subcmd: str, data_input: bytes) -> bytes:
         if self.exe is None:
@@ -218,7 +218,7 @@ def refusal(
     *,
     is_here: bool = False,
 ) -> RefusedError:
-    """Say why an image did not come, and what to do; transient where asking again may help. Pure."""
+    """Return the error of a failed download with its cure; transient if a retry may help. Pure."""
     registry = registry_host(name) or "of that name"
     heard = _strip_names(name, words.lower())
     reason = first_match(_REASONS, heard) or _UNREACHABLE
@@ -236,7 +236,7 @@ def refusal(
 
 
 def _cure_fields(kind: DaemonInfo, registry: str) -> dict[str, str]:
-    """Say how people do with a daemon of some kind what a cure names; a login is read where Docker leaves it."""
+    """Return the values for a cure's placeholders, for a kind of daemon; logins are read where Docker stores them."""
     folder = "/etc/containers/certs.d" if kind.podman else "/etc/docker/certs.d"
     found = {"engine": kind.name, "program": kind.program, "certificates": folder}
     if kind.podman:
@@ -260,7 +260,7 @@ def _login_command(registry: str, program: str) -> str:
 
 
 def _strip_names(name: str, words: str) -> str:
-    """Give what is said, without what it is said of: anything may be called "denied", or "certificate"."""
+    """Return a message without the names in it: an image may be named "denied", or "certificate"."""
     called = {part.lower() for part in (name, registry_host(name), *re.split(r"[/:@]", name))}
 
     def left(found: re.Match[str]) -> str:

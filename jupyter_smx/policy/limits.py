@@ -19,7 +19,7 @@ HARD_KEEP_ALIVE = 21_600
 """Seconds; SageMaker's own maximum of ``KeepAlivePeriodInSeconds``, which no administrator can raise."""
 
 _PART = 16
-"""Of the memory that hosts share, each may have this part of imported modules: with eight hosts that is half."""
+"""Part of the shared memory that each host's preloaded modules may take: with eight hosts, half of the memory."""
 _UNKNOWN_MEMORY_MIB = 256
 """MiB for a host whose memory is not reported."""
 
@@ -33,9 +33,9 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     catalogue: Catalogue = field(default_factory=catalogue)
     instance_types_file: str = ""
-    """Where the catalogue is from; empty means that it ships with the package."""
+    """Source of the catalogue; empty for the one of the package."""
     bounded_by_machine: bool = True
-    """Whether a host is a share of this machine; else its instance type alone says what it has."""
+    """True if a host is a share of this machine; else its resources are those of its instance type."""
     allowed_instance_types: tuple[str, ...] = ()
     allowed_engines: tuple[str, ...] = ()
     keep_alive_cap: int = 3_600
@@ -51,9 +51,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     grace: float = 120.0
     """Seconds between SIGTERM and SIGKILL."""
     interruption_grace: float = 120.0
-    """The same where the hosts of a spot job are taken away."""
+    """The same if the hosts of a spot job are taken away."""
     unreachable_limit: float = 300.0
-    """Seconds for which an agent may be silent while its engine does not say that it is gone."""
+    """Maximum seconds of an agent's silence while its engine does not report it as gone."""
     keep_uncollected: float = 86_400.0
     """Seconds for which an agent keeps results after the end of its host, where only the agent can give them."""
     launch_limit: float = 300.0
@@ -63,37 +63,37 @@ class Limits(Struct, frozen=True, kw_only=True):
     environments_kept: int = 20
     """Environments that stay although no job and no pool uses them."""
     installer: str = "auto"
-    """What installs requirements: ``auto`` (uv where it is found, else pip) or ``pip``."""
+    """Installer of requirements: ``auto`` (uv if it is found, else pip) or ``pip``."""
     preload_memory_mib: int | None = None
-    """What the preloads of one host may take; 0 is no limit, None a part (:func:`preload_memory_mib`)."""
+    """Maximum memory of the preloads of one host; 0 is no limit, None a part (:func:`preload_memory_mib`)."""
     preload_never: tuple[str, ...] = tuple(sorted(EXCLUDED_PACKAGES))
     """Packages that no host preloads."""
     input_hash_limit_mib: int = 1_024
     """Size of one input channel above which its content is not read for its digest."""
     log_limit_mib: float = 1_024.0
-    """What the log of a job on one host may take on disk; 0 is no limit."""
+    """Maximum size of a job's log of one host on disk; 0 is no limit."""
 
 
 def limits_of_engine(limits: Limits, brought: Iterable[InstanceType], *, bounded: bool) -> Limits:
-    """Give the limits for the jobs of one engine; a type that it brings replaces the one of the same name.
+    """Return the limits for the jobs of one engine; its own types replace those of the same name.
 
-    ``bounded`` says whether its hosts share this machine. A type that it brings without a price has none: that another
-    platform sells one of that name for so much says nothing of this engine.
+    ``bounded`` is True if its hosts share this machine. Its types without a price have none, because the price of
+    another platform's type with that name does not apply.
     """
     catalogue = limits.catalogue | {kind.name: kind for kind in brought}
     return replace(limits, catalogue=catalogue, bounded_by_machine=bounded)
 
 
 def log_limit_bytes(limits: Limits) -> int:
-    """Give the bytes that the log of a job on one host may take on disk, 0 for no limit."""
+    """Return the maximum bytes of a job's log of one host on disk, 0 for no limit."""
     return int(limits.log_limit_mib * 2**20)
 
 
 def preload_memory_mib(limits: Limits, memory_gib: float) -> int:
-    """Give the MiB that the preloads of a host may take, 0 for no limit: the administrator's number, or a part.
+    """Return the maximum MiB of a host's preloads, 0 for no limit: the administrator's number, or a part.
 
-    A host that is a share of this machine has its part of the machine's memory; any other one has it of its own, which
-    is ``memory_gib`` (0: not reported).
+    For a host that is a share of this machine, it is a part of the machine's memory; for any other one, of its own,
+    which is ``memory_gib`` (0: not reported).
     """
     if limits.preload_memory_mib is not None:
         return limits.preload_memory_mib

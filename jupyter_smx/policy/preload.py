@@ -35,7 +35,7 @@ EXCLUDED_PACKAGES = {
     "rpy2": "its import can start R in this process, whose state must not be shared",
     "torch_xla": "its import starts runtime threads, which a forked process lacks",
 }
-"""Packages that are not preloaded unless the administrator's list says otherwise, and why not."""
+"""Packages that are not preloaded unless the administrator lists them, and the reasons."""
 
 PICKLER = "cloudpickle"
 """Its import takes 15 ms or more, several times as long as a warm start."""
@@ -43,7 +43,7 @@ PICKLER = "cloudpickle"
 _ADMIN_REASON = "the administrator excluded it (preload_never)"
 _PRELOADED = "Already imported: "
 _MIN_SAVED_SECONDS = 0.05
-"""Seconds; less is not noticed by anybody."""
+"""Seconds; users do not notice shorter times."""
 
 
 def preload_candidates(
@@ -54,14 +54,13 @@ def preload_candidates(
     *,
     has_values: bool = False,
 ) -> tuple[str, ...]:
-    """Choose from what the code imports at its top (dotted) and what it had imported at its end.
+    """Choose from the imports at the top of the code (dotted) and those that it had made at its end.
 
-    With ``has_values``, where variables came with the job or go back, what reads and writes them is among it.
+    With ``has_values``, if variables are sent or returned, add the package that reads and writes them.
 
-    ``imported`` are top-level packages that were installed; modules of the user's own files are not among them and
-    are never learnt, since they may be others when the next job comes. What is there, what could not be preloaded
-    before, what is never to be, and the standard library, which costs next to nothing, are not worth it. A package of
-    which a part is asked for comes with that part.
+    ``imported`` are top-level packages that were installed; modules of the user's own files are not among them, since
+    they may differ in the next job. Left out are: loaded packages, those that failed before, forbidden ones, and the
+    standard library, which costs next to nothing. A package is loaded together with a requested part of it.
     """
     known = {*host.preloaded, *host.preload_failures}
     roots = {_root(name) for name in known}
@@ -80,7 +79,7 @@ def preload_allowed(imports: Iterable[str], never: Collection[str]) -> tuple[str
 
 
 def saved_seconds(imports: Iterable[str], host: Host) -> float:
-    """Give the seconds that the imports of a job would have taken, as the host's own imports of the same took."""
+    """Return the seconds that the imports of a job would have taken, by the host's own times for them."""
     wanted = {_root(name) for name in imports}
     ready = {name for name in host.preloaded if _root(name) in wanted}
     ready |= {other for name in ready if name in host.preload_costs for other in host.preload_costs[name].needs}
@@ -88,10 +87,10 @@ def saved_seconds(imports: Iterable[str], host: Host) -> float:
 
 
 def preload_notes(imports: Iterable[str], host: Host | None, never: Collection[str]) -> tuple[str, ...]:
-    """Say which imports of a job are there already and what that saves, which are not, and why not."""
+    """Return which imports of a job are loaded already and what that saves, which are not, and why not."""
     wanted = sorted({name for name in imports if _root(name) not in sys.stdlib_module_names})
     there = host.preloaded if host else ()
-    # A package comes with any of its parts.
+    # A package is loaded together with any of its parts.
     ready = [name for name in wanted if any(f"{one}.".startswith(f"{name}.") for one in there)]
     notes = []
     if host is not None and ready:
@@ -111,9 +110,9 @@ def preload_notes(imports: Iterable[str], host: Host | None, never: Collection[s
 def note_missing_preloads(
     why: Why, imports: Iterable[str], host: Host | None, said: Iterable[Mapping[str, Any]]
 ) -> Why:
-    """Correct the reason of a start by what the job's hosts said that it did not find preloaded, and why.
+    """Correct the reason of a start by the preloads that the job's hosts report as missing, and why.
 
-    Each of ``said`` has ``modules`` and ``reasons``, as agents give them.
+    Each of ``said`` has ``modules`` and ``reasons``, as in agents' messages.
     """
     said = [one for one in said if one]
     absent = {str(name) for one in said for name in one.get("modules", ())}
@@ -131,7 +130,7 @@ def note_missing_preloads(
 
 
 def preload_costs(said: Mapping[str, Any]) -> dict[str, PreloadCost]:
-    """Read what an agent says of its preloads; an older agent says nothing of costs."""
+    """Parse an agent's report of its preloads; an older agent reports no costs."""
     try:
         return convert(said.get("costs", {}), dict[str, PreloadCost])
     except ValidationError:

@@ -6,12 +6,12 @@ from jupyter_smx.agent.stores import url_schemes
 
 
 def is_url(place: str) -> bool:
-    """Say whether a place is no folder of a machine."""
+    """Return True if a place is a URL and no folder of a machine."""
     return "://" in place
 
 
 def unwritable_reason(place: str) -> str:
-    """Say why files cannot be kept at a URL, as a sentence; '' where they can as far as its text tells."""
+    """Return why files cannot be stored at a URL, as a sentence; '' if they can, as far as its text shows."""
     found = url_schemes.URL.fullmatch(place)
     if "::" in place or found is None:
         return "Use one URL, e.g. s3://BUCKET/FOLDER, not a chain of URLs."

@@ -89,7 +89,7 @@ def cost_per_step(groups: Iterable[InstanceGroup], seconds: float, known: Catalo
 
 
 def bill(job: Job, known: Catalogue, now: float, pace: StepPace | None = None) -> Bill:
-    """Say what a job is billed for, line by line; ``pace`` is that of a live job, else its record has it."""
+    """Return the bill of a job, line by line; ``pace`` is that of a live job, else its record has it."""
     pace = pace or job.pace
     charged = billable_seconds(job, now) + retained_seconds(job)
     return Bill(

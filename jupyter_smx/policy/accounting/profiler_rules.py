@@ -2,7 +2,7 @@
 
 The thresholds are those of the developer guide. It counts data points of half a second; here samples have any
 distance, so patience and window are seconds, and each sample weighs as much as the time since the one before it.
-Rules speak of hosts whose GPUs were measured; of others they say nothing.
+Rules apply only to hosts whose GPUs were measured.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DEFAULTS = Rules()
 
 
 class Row(NamedTuple):
-    """One sample: its moment, the seconds that it stands for, and percents of all vCPUs and of all GPUs."""
+    """One sample: its time, the seconds that it stands for, and percentages of all vCPUs and of all GPUs."""
 
     at: float
     seconds: float
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
 
 class PredictionInput(NamedTuple):
-    """What a prediction needs to know of the job: its groups, prices, and how fast it steps."""
+    """Facts of the job for a prediction: its groups, prices, and how fast it steps."""
 
     groups: tuple[InstanceGroup, ...]
     known: Catalogue
@@ -63,7 +63,7 @@ class PredictionInput(NamedTuple):
 
 
 def advise(hosts: Iterable[HostUsage], setting: PredictionInput, rules: Rules = DEFAULTS) -> tuple[Advice, ...]:
-    """Say what the rules find on each host."""
+    """Return the findings of the rules on each host."""
     found: list[Advice] = []
     for host in hosts:
         rows = rows_of(host, _gpus_of(host, setting))
@@ -85,7 +85,7 @@ def advise(hosts: Iterable[HostUsage], setting: PredictionInput, rules: Rules = 
 
 
 def _gpus_of(host: HostUsage, setting: PredictionInput) -> int:
-    """Count the GPUs that a host was given; of a type without any, those that the job used."""
+    """Count the GPUs of a host; for a type without GPUs, those that the job used."""
     type_of = {one.name: one.instance_type for one in named_hosts(setting.groups)}
     kind = setting.known.get(type_of.get(host.host, ""))
     if kind is not None and kind.gpus:
@@ -168,14 +168,14 @@ def _quantile(rows: Sequence[Row], part: float) -> float:
 
 
 class Gain(NamedTuple):
-    """What feeding from elsewhere would bring: the share of the time that is lost now, and the vCPUs that it takes."""
+    """Benefit of a data group: the share of the time that is lost now, and the vCPUs that it needs."""
 
     waits: float
     more_vcpus: float
 
 
 def gain(waits: float, vcpus: float) -> Gain | None:
-    """Say what it takes to feed GPUs without a pause that now wait a share of the time on ``vcpus`` full CPUs.
+    """Return what GPUs need to be fed without pauses, if they now wait a share of the time on ``vcpus`` full CPUs.
 
     A step that is shorter by the share needs its input sooner by as much, so the CPUs in all grow by ``1 / (1 - w)``.
     """
@@ -219,7 +219,7 @@ def _prediction(
 
 
 def _format_step_gain(found: Gain, setting: PredictionInput, numbers: dict[str, float]) -> str:
-    """Say it in seconds and dollars of a step, as far as pace and prices are known."""
+    """Format the benefit in seconds and dollars of a step, as far as pace and prices are known."""
     pace, chosen = setting.pace, data_group(found.more_vcpus, setting.known)
     if pace is None:
         return ""

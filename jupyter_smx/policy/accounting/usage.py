@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _Line = TypeVar("_Line")
 
 MIN_INTERVAL = 0.2
-"""Seconds; over a shorter time the counters of a host say nothing about rates."""
+"""Minimum seconds between samples; for shorter times, rates from a host's counters are meaningless."""
 
 
 class Gpu(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Gpu(Struct, frozen=True):
 
 
 class Head(Struct, frozen=True):
-    """The first line: what holds for all others."""
+    """The first line of the file, which applies to all others."""
 
     version: int
     cpus: int | None = None
@@ -40,7 +40,7 @@ class Head(Struct, frozen=True):
 
 
 class UsageSample(Struct, frozen=True, array_like=True):
-    """One line. Counters count from the job's start; what a later version appends is passed over."""
+    """One line. Counters count from the job's start; fields of later versions are ignored."""
 
     at: float
     cpu: float | None = None
@@ -54,7 +54,7 @@ class UsageSample(Struct, frozen=True, array_like=True):
 
 
 class Note(Struct, frozen=True):
-    """A line that says what could not be measured and why, or which GPUs were found after the first samples."""
+    """A line about a missing measurement and its reason, or about GPUs that were found after the first samples."""
 
     note: str = ""
     gpus: tuple[Gpu, ...] | None = None
@@ -66,9 +66,9 @@ _head = msgspec.json.Decoder(Head).decode
 
 
 def read_host_usage(host: str, data: bytes, since: float = 0.0) -> HostUsage:
-    """Read a host's file; lines that are not whole are passed over.
+    """Read a host's file; incomplete lines are ignored.
 
-    ``since`` leaves out what came up to that moment, in seconds since the epoch.
+    ``since`` leaves out samples up to that moment, in seconds since the epoch.
     """
     lines = data.split(b"\n")
     try:

@@ -24,9 +24,9 @@ _HOST_FOLDERS = (_ML, "/dev/shm")  # noqa: S108 - no file is made there
 
 
 def check(spec: JobSpec, *, is_shared: Callable[[str], bool]) -> None:
-    """Refuse a place that the hosts of an engine cannot reach; ``is_shared`` says whether they see a folder.
+    """Refuse a place that the hosts of an engine cannot reach; ``is_shared`` returns True if they see a folder.
 
-    :raises ValidationError: a URL that nothing can be written to, a relative path, or a folder that is not theirs.
+    :raises ValidationError: a URL that cannot be written to, a relative path, or a folder that hosts do not share.
     """
     if spec.checkpoint_local_path:
         _check_local_path(spec)

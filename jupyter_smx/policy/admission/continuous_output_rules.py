@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 _PARAMETER = "sagemaker_s3_output"
-"""Hyperparameter of sagemaker-training: where its images bring that folder."""
+"""Hyperparameter of sagemaker-training: the destination of that folder in its images."""
 
 
 def check(spec: JobSpec, *, is_shared: Callable[[str], bool]) -> None:
     """Refuse continuous outputs that cannot be copied before the job ends.
 
-    ``is_shared`` says whether hosts see a folder of this machine.
+    ``is_shared`` returns True if hosts see a folder of this machine.
 
     :raises ValidationError: names the output, or the hyperparameter.
     """
@@ -32,7 +32,7 @@ def check(spec: JobSpec, *, is_shared: Callable[[str], bool]) -> None:
 
 
 def intermediate_destination(spec: JobSpec) -> str:
-    """Give the place for what is written to ``/opt/ml/output/intermediate``, "" where there is none."""
+    """Return the destination of ``/opt/ml/output/intermediate``, "" if there is none."""
     if spec.kind != "train" or spec.contract != "v2":
         return ""
     text = spec.hyperparameters.get(_PARAMETER, "")

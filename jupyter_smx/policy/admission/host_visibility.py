@@ -24,10 +24,9 @@ _LOCAL_FILE_URL = re.compile(r"(?:^|::)(?:(?:file|local):|/|[^:]*$)", re.IGNOREC
 """A URL, or the last part of a chain of them, that is a file of the machine it is read on."""
 _MPI = "sagemaker_mpi_enabled"
 _FLAGS_BEFORE_MPI = ("sagemaker_torch_distributed_enabled", "sagemaker_parameter_server_enabled")
-"""Of several flags of SageMaker's the first counts."""
+"""Flags of SageMaker, of which the first one counts."""
 _SHARED_FOLDER_RUNNERS = ("mpi", "pyspark")
-"""What starts a script on several hosts by files in their folders."""
-"""What a kernel packed, as the run specification calls it."""
+"""Runners that start a script on several hosts through files in their folders."""
 
 
 class LocalSource(Struct, frozen=True, kw_only=True):
@@ -41,22 +40,22 @@ class LocalSource(Struct, frozen=True, kw_only=True):
     entries: tuple[tuple[str, str], ...] | None = None
 
     def paths(self) -> tuple[str, ...]:
-        """Give what has to be brought."""
+        """Return the paths of the files that must be provided."""
         return (self.source,) if self.entries is None else tuple(path for _name, path in self.entries)
 
 
 def is_local_path(channel: Channel) -> bool:
-    """Say whether a channel is a path of this machine, or a pattern of such paths."""
+    """Return True if a channel is a path of this machine, or a pattern of such paths."""
     return channel.source.startswith("/")
 
 
 def has_local_files(spec: JobSpec) -> bool:
-    """Say whether a job needs anything of this machine."""
+    """Return True if a job needs any file of this machine."""
     return bool(spec.payloads()) or any(map(is_local_path, spec.channels))
 
 
 def is_below(path: str, folders: Iterable[str]) -> bool:
-    """Say whether an absolute path is one of some folders, or lies below one."""
+    """Return True if an absolute path is one of some folders, or lies below one."""
     place = normpath(path) + "/"
     return any(place.startswith(normpath(folder).rstrip("/") + "/") for folder in folders)
 
@@ -96,7 +95,7 @@ def _check_distribution(spec: JobSpec) -> None:
 
 
 def _runner_in_hyperparameters(spec: JobSpec) -> str:
-    """Give the runner that a training job asks for by SageMaker's own hyperparameters, "" for none of those."""
+    """Return the runner that SageMaker's own hyperparameters select for a training job, "" for none."""
     if spec.kind != "train" or spec.contract != "v2":
         return ""
     first = next((name for name in (*_FLAGS_BEFORE_MPI, _MPI) if spec.has_flag(name)), "")

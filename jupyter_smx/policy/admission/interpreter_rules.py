@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def apply_remote_default(spec: JobSpec) -> JobSpec:
-    """Drop the interpreter of the submitter; one that the user named is a word for the engine and stays.
+    """Drop the submitter's interpreter; one that the user named is for the engine and stays.
 
-    So a second kernel with another Python takes the same pool.
+    So a second kernel with another Python uses the same pool.
     """
     return spec if spec.python_named else replace(spec, python="", python_version="")
 

@@ -24,10 +24,10 @@ _PACKAGES_CURE = (
 def check(spec: JobSpec, able: Collection[str], *, for_all: bool = False) -> None:
     """Refuse network isolation if the engine does not support it, or if a host needs the network.
 
-    ``able`` are the engines that can close the network of their hosts; ``for_all`` says that this one closes it
-    whatever a job asks for.
+    ``able`` are the engines that can isolate the network of their hosts; ``for_all`` is True if this one isolates it
+    for every job.
 
-    :raises ValidationError: says what would need it, and the cure.
+    :raises ValidationError: the text has the setting that needs the network, and the cure.
     """
     if not spec.network_isolation:
         return

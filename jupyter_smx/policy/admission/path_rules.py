@@ -16,7 +16,7 @@ _ML = "/opt/ml"
 _PROCESSING = "/opt/ml/processing"
 _CODE = "/opt/ml/processing/input/code"
 _STARTER = "/opt/ml/processing/input/entrypoint"
-"""Where the code of a processing job lies, and how a FrameworkProcessor starts a folder of code."""
+"""Folders of a processing job's code, and of the program by which a FrameworkProcessor starts a folder of code."""
 
 
 def check_paths(spec: JobSpec) -> None:

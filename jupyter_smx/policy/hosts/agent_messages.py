@@ -1,7 +1,7 @@
 """Validate the messages of agents, and read the hosts of a cluster from replies to ``hello``. Pure.
 
 A job has the user of the agent on its host, so it can end the agent and send anything in its place. What does not
-have the form of a record, a reply or an event is rejected, and what remains can be written down and read again.
+have the form of a record, a reply or an event is rejected, and what remains can be stored and read again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import Cluster
 
 _LARGEST = 2**53
-"""What a browser can count to."""
+"""Largest integer that JavaScript represents exactly."""
 _LAST = 253_402_300_799.0
 """The end of the year 9999, beyond which there are no dates."""
 _DEEPEST = 16
@@ -34,7 +34,7 @@ _Moments: TypeAlias = dict[str, _Moment | None]
 
 
 class MalformedMessageError(ValueError):
-    """What was said does not have the form that an agent gives it; the text says where."""
+    """A message does not have the form that agents use; the text names the place."""
 
 
 class _Artifact(Struct, frozen=True):
@@ -93,7 +93,7 @@ class _Isolation(Struct, frozen=True):
 
 
 class _JobFacts(Struct, frozen=True):
-    """What an agent knows of one job."""
+    """State of one job at an agent."""
 
     phase: str = ""
     lease: _Count = 0
@@ -109,7 +109,7 @@ class _HelloReply(Struct, frozen=True):
     version: str = ""
     deadline: _Moment | None = None
     closed: bool = False
-    """The host takes no more jobs; it keeps the results of those that it had."""
+    """The host takes no more jobs; it keeps the results of earlier ones."""
     jobs: dict[str, _JobFacts] = {}
 
 
@@ -132,13 +132,13 @@ class _EndedEvent(_Event, frozen=True):
 
 
 class _NoticeEvent(_Event, frozen=True):
-    """That the machine of a host is taken away, in so many seconds."""
+    """Event: the machine of a host is taken away, in so many seconds."""
 
     seconds: _Moment = 0.0
 
 
 class _ExitedEvent(_Event, frozen=True):
-    """That code has ended: the one event with a single moment."""
+    """Event: the code has ended; the only event with a single moment."""
 
     at: _Moment | None = None  # type: ignore[assignment]  # what only this event says in another form
 
@@ -147,7 +147,7 @@ _KINDS: dict[str, type[Struct]] = {"exited": _ExitedEvent, "notice": _NoticeEven
 
 
 def parse_record(said: object) -> dict[str, Any]:
-    """Give the record of an end; of what is none the record of a host that failed, which says why."""
+    """Return the record of an end; for invalid input, that of a failed host with the reason."""
     try:
         found = _validate(said, _Record)
     except MalformedMessageError as error:
@@ -159,22 +159,22 @@ def parse_record(said: object) -> dict[str, Any]:
 
 
 def unreadable_record(why: str) -> dict[str, Any]:
-    """Give the record of a host that failed, for there is none of the job's end that can be read."""
+    """Return the record of a failed host, if the record of the job's end is unreadable."""
     return {"cause": "host", "failure": f"The host's end record cannot be read: {why}."}
 
 
 def parse_hello(said: object) -> dict[str, Any]:
-    """Give a greeting.
+    """Return a valid reply to ``hello``.
 
-    :raises GarbledError: it is none.
+    :raises MalformedMessageError: it is invalid.
     """
     return _validate(said, _HelloReply)
 
 
 def parse_event(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Give an event; the record in one is looked at by :func:`parse_record`.
+    """Return a valid event; :func:`parse_record` checks the record in it.
 
-    :raises GarbledError: it is none.
+    :raises MalformedMessageError: it is invalid.
     """
     name = said.get("event")
     kind = _KINDS.get(name, _Event) if isinstance(name, str) else _Event
@@ -185,17 +185,17 @@ def parse_event(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_count(said: object) -> int:
-    """Give a number of bytes, 0 for what is none."""
+    """Return a number of bytes, 0 for invalid input."""
     return said if isinstance(said, int) and 0 <= said <= _LARGEST else 0
 
 
 def parse_moment(said: object) -> float | None:
-    """Give seconds since the epoch, None for what is no moment."""
+    """Return seconds since the epoch, None for invalid input."""
     return float(said) if isinstance(said, (int, float)) and 0 <= said <= _LAST else None
 
 
 def printable_text(said: object) -> str:
-    """Give words that can be written down: half characters become what Python shows for them."""
+    """Return text that can be stored: surrogates become Python's escapes."""
     return str(said).encode("utf-8", "backslashreplace").decode()
 
 
@@ -213,7 +213,7 @@ def _validate(said: object, kind: type[Struct]) -> dict[str, Any]:
 
 
 def _sanitize(said: Any, deepest: int) -> Any:
-    """Give what any reader of JSON reads again; what is too large, too deep or no number becomes None."""
+    """Return a value that every JSON parser can read; values that are too large, too deep or no number become None."""
     if isinstance(said, str):
         return printable_text(said)
     if isinstance(said, (int, float)):
@@ -232,7 +232,7 @@ def _is_representable(number: float) -> bool:
 
 
 def hosts_of(cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> tuple[Host, ...]:
-    """Give the hosts in the job's order; an older agent says less of itself."""
+    """Return the hosts in the job's order; an older agent reports fewer facts."""
     rows = []
     given_up = {one.host: one.given_up for one in cluster.handle.hosts} if cluster.handle else {}
     for host in named_hosts(cluster.key.instance_groups):
@@ -259,12 +259,12 @@ def hosts_of(cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> tu
 
 
 def has_no_place(job_id: str, greetings: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Say whether a host is closed and has not the job of its cluster ("" for none): no job can run there any more."""
+    """Return True if a host is closed and lacks the job of its cluster ("" for none): no job can run there any more."""
     return any(said.get("closed") and job_id not in said.get("jobs", {}) for said in greetings.values())
 
 
 def isolation_notes(hosts: Iterable[Host]) -> tuple[str, ...]:
-    """Say what of their isolation hosts lack, each thing once, as notes for the job that runs there."""
+    """Return the missing isolation of hosts, each part once, as notes for the job that runs there."""
     hosts = tuple(hosts)
     whose: dict[str, list[str]] = {}
     for host in hosts:

@@ -33,19 +33,19 @@ _NO_COMMAND = re.compile(
     r"|\benv: [^\s/:]+: no such file).*$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A line of a shell about a program: what it lacks is no file of the notebook."""
+"""A shell's line about a program: the missing thing is no file of the notebook."""
 _EXIT_CODE = re.compile(r"^Exit Code: \d+\. ")
 _SPEAKER = re.compile(r"^[^\s:]+: (?=.*(?:: |['\"‘]))", re.MULTILINE)
-"""The program that says the rest of the line; a line with one colon may begin with the file."""
+"""The program that printed the line; a line with one colon may begin with the file."""
 _OF_FILES = re.compile(r"\b(?:director|file|folder|open|path|read)", re.IGNORECASE)
-"""What a message says of a file, and not of a column, a table, an object or a page."""
+"""Words of a message about a file, and not about a column, a table, an object or a page."""
 _LOOKUPS = frozenset({"AttributeError", "IndexError", "KeyError"})
 """Exceptions about names in data, not about files."""
 _SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "usr"})
 _SHARED = frozenset({"home", "media", "mnt", "opt", "root", "srv", "tmp", "var"})
-"""Folders of every machine: what lies in them may be the user's, but they are not."""
+"""Folders of every machine: their content may be the user's, but they are not."""
 _NO_SHELL = re.compile(r"'NoneType' object has no attribute '(?:run_\w+|system|getoutput|kernel|user_ns|magic|ev|ex)'")
-"""What the result of ``IPython.get_ipython()`` is asked for."""
+"""Attributes that code uses of the result of ``IPython.get_ipython()``."""
 _CODE = "/opt/ml/code/"
 _JOB_FOLDERS = "/opt/ml/"
 _MAX_WORDS = 40
@@ -62,16 +62,16 @@ _OF_NOTEBOOKS = {
 
 
 class NotebookFolder(Protocol):
-    """What lies on the submitter's machine; a relative path starts at the folder of the notebook."""
+    """Files of the submitter's machine; a relative path starts at the folder of the notebook."""
 
     def exists(self, path: str) -> bool:
-        """Say whether there is a file or folder."""
+        """Return True if a file or folder exists."""
 
     def is_file(self, path: str) -> bool:
-        """Say whether there is a file."""
+        """Return True if a file exists."""
 
     def has_module(self, folder: str, name: str) -> bool:
-        """Say whether a folder has a module or package of Python."""
+        """Return True if a folder has a module or package of Python."""
 
     def folder_of_module(self, name: str) -> str:
         """Return the name of a folder in that of the notebook with a module; "" if there is none."""
@@ -143,8 +143,8 @@ def _place(spec: JobSpec) -> str:
 def _first_file_cure(spec: JobSpec, message: str, folder: NotebookFolder, *, any_word: bool = False) -> str:
     """Return the cure for the first file that a message names.
 
-    A word of English may be the name of a folder, too: unless ``any_word`` or "no such file" says that a path is named,
-    only a suffix or a slash make a word one, and quotes where the message is about files.
+    An English word may be the name of a folder, too: unless ``any_word`` is True or the message has "no such file",
+    only a suffix or a slash makes a word a path, or quotes if the message is about files.
     """
     any_word = any_word or "no such file" in message.lower()
     in_quotes = [single or double for single, double in _QUOTED.findall(message)]

@@ -1,7 +1,7 @@
-"""Estimate by how much the clock of a host is ahead of the controller's, from requests and their answers. Pure.
+"""Estimate how far the clock of a host is ahead of the controller's, from requests and their answers. Pure.
 
-An answer says what the host's clock was at some moment between the request and the answer. So the difference of the
-clocks is known up to half of the round trip, and the shortest round trip tells it best.
+An answer has the host's time at some moment between the request and the answer. So the difference of the clocks is
+known up to half of the round trip, and the shortest round trip gives the best estimate.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class HostClock(Struct, frozen=True):
     error: float
 
     def seconds(self) -> float:
-        """Give the difference to reckon with: 0.0 where the clocks may be the same."""
+        """Return the difference in seconds: 0.0 if the clocks may be the same."""
         return 0.0 if abs(self.ahead) <= self.error else self.ahead
 
 
@@ -34,7 +34,7 @@ def measure_host_clock(remote: float, sent: float, received: float, elapsed: flo
 
 
 def best_host_clock(known: HostClock | None, new: HostClock) -> HostClock:
-    """Give the better of two estimates, and the new one where both cannot be true: a clock was set, or ran fast."""
+    """Return the better of two estimates; the new one if both cannot be true, because a clock was set or ran fast."""
     if known is None or new.error <= known.error:
         return new
     return new if abs(new.ahead - known.ahead) > new.error + known.error else known

@@ -57,9 +57,9 @@ def drainable_hosts(groups: Sequence[InstanceGroup], exited: Collection[str]) ->
 
 
 def mark_drained_helpers(groups: Sequence[InstanceGroup], ends: Sequence[HostEnd]) -> tuple[HostEnd, ...]:
-    """Call the end of a helper ``drained`` where it came by itself, but not before the last of its leaders ended.
+    """Mark a helper's own end as ``drained`` if the last of its leaders has ended before.
 
-    Code that feeds another meets its end as a broken connection, often before anybody could tell it that it is done.
+    A connection broken by the leader's end often ends the helper before it gets the request to stop.
     """
     leaders = leaders_of(groups)
     if not leaders:
@@ -80,7 +80,7 @@ def _is_after_leaders(end: HostEnd, leaders: Sequence[float | None]) -> bool:
 
 
 def helper_notes(groups: Iterable[InstanceGroup]) -> tuple[str, ...]:
-    """Say which groups only help another one, and what becomes of them."""
+    """Return notes about groups that only help another one, and how they end."""
     return tuple(
         f"Group {group.name} helps {group.until}: it is stopped when the hosts of {group.until} have ended."
         for group in groups
@@ -96,15 +96,15 @@ class Shard(Struct, frozen=True):
 
 
 def has_channel(host: NamedHost, channel: Channel) -> bool:
-    """Say whether a host gets anything of a channel."""
+    """Return True if a host gets a part of a channel."""
     return not channel.groups or host.group in channel.groups
 
 
 def shard_of(host: NamedHost, channel: Channel, hosts: Sequence[NamedHost]) -> Shard:
-    """Give the part of a channel that belongs to a host which has it.
+    """Return the part of a channel that belongs to a host which has it.
 
-    SageMaker promises each of n hosts about one n-th of the objects by count, and not which: here they are dealt out in
-    turns, so that equal names always go to the same host.
+    SageMaker assigns each of n hosts about one n-th of the objects by count, unspecified which. Here they are dealt out
+    in turns, so that equal names always go to the same host.
     """
     if channel.distribution != "ShardedByS3Key":
         return Shard()

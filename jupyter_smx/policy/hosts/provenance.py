@@ -23,7 +23,7 @@ _Row = TypeVar("_Row")
 
 
 def provenance_of(job: Job, hosts: Sequence[Host], records: Mapping[str, Mapping[str, Any]]) -> Provenance:
-    """Put the provenance of a job together; ``records`` are the end records by host, of those that left one."""
+    """Assemble the provenance of a job; ``records`` are the end records by host, for hosts that have one."""
     spec = job.spec
     records = _in_order(hosts, records)
     first = next(iter(records.values()), {})
@@ -47,7 +47,7 @@ def provenance_of(job: Job, hosts: Sequence[Host], records: Mapping[str, Mapping
 
 
 def _in_order(hosts: Sequence[Host], records: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-    """Put records, which come as hosts end, in the order of the hosts."""
+    """Sort records, which arrive as hosts end, in the order of the hosts."""
     names = [host.name for host in hosts if host.name in records]
     return {name: records[name] for name in dict.fromkeys([*names, *records])}
 
@@ -57,7 +57,7 @@ def _packages(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def machine_of(greeting: Mapping[str, Any]) -> Machine:
-    """Read what an agent says of its machine; an older agent says nothing."""
+    """Read the machine from an agent's reply to ``hello``; an older agent reports none."""
     try:
         return convert(greeting.get("machine", {}), Machine)
     except ValidationError:
@@ -65,7 +65,7 @@ def machine_of(greeting: Mapping[str, Any]) -> Machine:
 
 
 def limits_of(greeting: Mapping[str, Any]) -> HostLimits:
-    """Read what an agent says of the limits of its jobs; an older agent says nothing."""
+    """Read the limits of jobs from an agent's reply; an older agent reports none."""
     said = greeting.get("limits", {})
     try:
         return convert({**said, "memory_bytes": said.get("memory", 0)}, HostLimits)
@@ -89,11 +89,11 @@ def _rows(record: Mapping[str, Any], field: str, kind: type[tuple[_Row, ...]]) -
     try:
         return convert(record.get(field, ()), kind)
     except ValidationError:
-        return ()  # an agent of another version; what it says is left out rather than half understood
+        return ()  # an agent of another version: leave its data out instead of using a part
 
 
 def _inputs(records: Mapping[str, Mapping[str, Any]]) -> tuple[InputDigest, ...]:
-    """Give one digest for each channel, or one for each host where hosts had different ones."""
+    """Return one digest for each channel, or one for each host if they differ."""
     found: dict[str, dict[str, InputDigest]] = {}
     for host, record in records.items():
         for digest in _rows(record, "inputs", tuple[InputDigest, ...]):

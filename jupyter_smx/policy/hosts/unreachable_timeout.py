@@ -31,7 +31,7 @@ class UnreachablePeriod(Struct, frozen=True):
 
 
 def extend_unreachable(before: UnreachablePeriod | None, job: Job | None, now: float) -> UnreachablePeriod:
-    """Go on with an unreachable period, or begin one; pure."""
+    """Continue an unreachable period, or begin one; pure."""
     period = before or UnreachablePeriod(now)
     if job is None or job.goal not in TERMINAL_GOALS:
         return replace(period, unwanted_since=None)

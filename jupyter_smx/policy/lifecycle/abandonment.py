@@ -27,12 +27,12 @@ OVER_TIME = (
     "it could not be reached until the maximum run time was over. If the job's code still runs there, it ends when "
     "the host is reached again"
 )
-"""How a host ended for its job, after "Host algo-1 was lost while the job ran: "."""
+"""Ends of messages after "Host algo-1 was lost while the job ran: "."""
 STOPPED = "The job is stopped. Its hosts cannot be reached; its code, if it still runs, ends when they are reached."
 
 
 def latest_end(job: Job, grace: float) -> float:
-    """Give the moment from which on no code of the attempt at hand should run, by the clock as people have set it."""
+    """Return the time from which no code of the current attempt should run, on the wall clock."""
     began = job.counted_from if job.counted_from is not None else attempt_started_at(job)
     if began is None:
         rows = current_attempt_transitions(job)
@@ -41,5 +41,5 @@ def latest_end(job: Job, grace: float) -> float:
 
 
 def can_give_up(job: Job, now: float, grace: float) -> bool:
-    """Say whether the verdict need not wait for the release of hosts that were unreachable for too long."""
+    """Return True if the verdict need not wait for the release of hosts that were unreachable for too long."""
     return job.goal in TERMINAL_GOALS or now >= latest_end(job, grace)

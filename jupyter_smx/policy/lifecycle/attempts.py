@@ -11,8 +11,8 @@ an interruption              another attempt that is no retry, as often as its h
 hosts lost before the code   no attempt: the job is placed again, whether it asked for retries or not
 ===========================  ============================================================================
 
-``max_run`` covers all attempts in total, and ``max_wait`` what lies between them, too. An attempt begins only after
-every host of the one before is known to be gone or has said how its part ended: code of one job never runs twice at the
+``max_run`` covers all attempts in total, and ``max_wait`` the time between them, too. An attempt begins only after
+every host of the one before is known to be gone or has reported its end: code of one job never runs twice at the
 same time.
 """
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import HostEnd, Job
 
 MAX_PLACEMENTS = 3
-"""How often hosts are looked for in one attempt whose code never begins."""
+"""Maximum number of placements in one attempt whose code never begins."""
 INTERNAL_ERROR = "InternalServerError"
 NOT_STARTED_REASON = f"{INTERNAL_ERROR}: Its hosts were lost before the code began."
 
 
 def remaining_seconds(job: Job) -> int:
-    """Give the seconds that the attempt at hand may run."""
+    """Return the seconds that the current attempt may run."""
     return int(job.spec.max_run - sum(attempt.seconds() for attempt in job.attempts))
 
 
 def is_over(job: Job, attempt: int) -> bool:
-    """Say whether a run of a job is over: the job is, or another run has begun."""
+    """Return True if a run of a job is over: the job has ended, or another run has begun."""
     return is_final(job.state) or attempt < job.attempt
 
 
 def next_attempt(job: Job, judged: Outcome, ends: tuple[HostEnd, ...], now: float) -> Job | None:
-    """Give the job at the beginning of its next attempt, or None where ``judged`` is the end of it."""
+    """Return the job at the beginning of its next attempt, or None if ``judged`` is its end."""
     interrupted = job.goal is DesiredState.INTERRUPT and judged.state is SecondaryStatus.INTERRUPTED
     if job.goal in TERMINAL_GOALS or not (interrupted or _can_retry(job, judged)):
         return None
@@ -58,7 +58,7 @@ def _can_retry(job: Job, judged: Outcome) -> bool:
 
 
 def final_outcome(judged: Outcome) -> Outcome:
-    """Give the verdict of a job after which no other attempt begins: after an interruption its time is used up."""
+    """Return the final outcome of a job without another attempt: after an interruption, its time is used up."""
     if judged.state is not SecondaryStatus.INTERRUPTED:
         return judged
     return Outcome(state=SecondaryStatus.MAX_RUNTIME_EXCEEDED, healthy=judged.healthy)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PREFIX = "ClientError: --after: "
 FREED = "freed"
-"""Moment in the timings of a job: those that it comes after let it stand in line."""
+"""Key in a job's timings: the moment when its dependencies were met and it joined the queue."""
 _WAIT_PREFIX = "Queued. Waiting for "
 
 
@@ -42,7 +42,7 @@ class DependencyState(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
     def is_satisfied(self) -> bool:
-        """Say whether nothing stands before the job."""
+        """Return True if all dependencies are met."""
         return not self.waits_for and self.verdict is None
 
     def sentence(self) -> str:
@@ -54,7 +54,7 @@ NO_DEPENDENCIES = DependencyState()
 
 
 def is_waiting_for_dependencies(job: Job) -> bool:
-    """Say whether a job's record says that it waits for others."""
+    """Return True if a job's record shows that it waits for dependencies."""
     return job.why is not None and job.why.sentence.startswith(_WAIT_PREFIX)
 
 
@@ -67,7 +67,7 @@ def mark_dependencies_met(job: Job, now: float) -> Job:
 def resolve_dependencies(predecessors: Sequence[Predecessor]) -> DependencyState:
     """Decide for a job that waits for ``predecessors``: all must have completed.
 
-    The first that ended otherwise ends the job, too, however many are still going: what it needs will never be there.
+    The first one that did not complete ends the job, even if others still run, because it can never start.
     """
     for each in predecessors:
         if each.status is None:

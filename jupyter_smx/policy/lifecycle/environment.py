@@ -53,10 +53,10 @@ Behind a requirement it reads hashes alone, and fails at another option.
 def check(spec: JobSpec, *, builds: bool, builds_remotely: bool = False) -> None:
     """Check the requirements of a job request.
 
-    ``builds`` says whether the engine's hosts can run what is built on the controller's machine, or build themselves.
-    ``builds_remotely`` says that they are installed on another machine, which cannot read projects of this one.
+    ``builds`` is True if the engine's hosts can use environments of the controller's machine, or build their own.
+    ``builds_remotely`` is True if they are installed on another machine, which cannot read projects of this one.
 
-    :raises ValidationError: a line that is none, too much of it, or an engine that has no use for it.
+    :raises ValidationError: a line is invalid, the lines are too long, or the engine does not support requirements.
     """
     if spec.requirements_only and not spec.requirements:
         raise ValidationError(
@@ -113,7 +113,7 @@ def _check_editable(spec: JobSpec) -> None:
 def environment_of(spec: JobSpec) -> PythonEnvironment | None:
     """Return the environment of a request in its normal form; None if it needs only the interpreter.
 
-    Hosts that are made of an image have none: there each job installs what it requires, for itself.
+    Hosts with an image have none: each job installs its own requirements there.
     """
     if spec.image or not spec.requirements:
         return None
@@ -149,7 +149,7 @@ def environment_id(python: str, environment: PythonEnvironment) -> str:
 
 
 def format_environment(environment: PythonEnvironment | None) -> str:
-    """Say which environment it is: its requirements, a few by name."""
+    """Format an environment: its requirements, a few by name."""
     if environment is None:
         return "without requirements"
     names = [_name(line) for line in environment.requirements if not line.startswith("-") or line.startswith("-e ")]
@@ -174,7 +174,7 @@ def _format_difference(said: str, one: PythonEnvironment, other: PythonEnvironme
 
 
 def _name(line: str) -> str:
-    """Give a requirement without hashes, markers and folders."""
+    """Return a requirement without hashes, markers and folders."""
     head = _TAIL.split(line.removeprefix("-e "))[0].partition(";")[0].strip()
     path = head.partition("#")[0].rstrip("/")
     if "://" in head or head.startswith("/"):
@@ -184,7 +184,7 @@ def _name(line: str) -> str:
 
 
 def needs_pip(lines: Iterable[str]) -> bool:
-    """Say whether a line has an option that uv would leave out, or one behind a requirement that it cannot read."""
+    """Return True if a line has an option that uv ignores, or one after a requirement, which uv cannot parse."""
     return any(_needs_pip(line) for line in lines)
 
 
@@ -196,7 +196,7 @@ def _needs_pip(line: str) -> bool:
 
 
 def format_for_pip(lines: Iterable[str]) -> list[str]:
-    """Give the lines as pip reads them: behind an option words as a shell does, where uv reads up to the line's end."""
+    """Return the lines in pip's syntax: pip splits the text after an option like a shell, uv takes it as it is."""
     return [_quote_path(line) for line in lines]
 
 
@@ -209,7 +209,7 @@ def _quote_path(line: str) -> str:
 
 
 def is_building(timings: Mapping[str, float]) -> bool:
-    """Say of a job whether its environment was begun and is not ready, so that it stands in no line for hosts."""
+    """Return True if a job's environment was begun and is not ready, so that the job is not in the queue for hosts."""
     return BUILDING in timings and BUILT not in timings
 
 

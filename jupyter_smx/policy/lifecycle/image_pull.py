@@ -25,12 +25,12 @@ BACKOFF = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 
 
 def is_available(job: Job) -> bool:
-    """Say whether the image of a job is on record, and is here as far as anybody knows."""
+    """Return True if the image of a job is on record, and was not found missing."""
     return job.image is not None and GONE not in job.timings
 
 
 def pull_reference(job: Job) -> str:
-    """Say what to ask for: the name of an image, or where the one on record can be had again."""
+    """Return the reference to pull: the name of an image, or the digest of the recorded one."""
     return job.spec.image if job.image is None else job.image.digest
 
 
@@ -42,7 +42,7 @@ def mark_image_missing(job: Job, now: float) -> Job | None:
 
 
 def image_missing_error(image: Image) -> RefusedError:
-    """Say of an image that went why its job has no hosts."""
+    """Return the error of a job without hosts whose image was deleted and cannot be downloaded again."""
     why = "later downloads replaced it" if image.digest else "that image has no known registry"
     return RefusedError(
         f"image: {image.display_name_with_digest()} is no longer on this machine.",
@@ -54,9 +54,9 @@ def image_missing_error(image: Image) -> RefusedError:
 
 
 def check_same_image(image: Image, found: Image) -> Image:
-    """Take an image that was brought again for the one on record.
+    """Return a pulled image if it is the one on record.
 
-    :raises RefusedError: it is another one.
+    :raises RefusedError: it is another image.
     """
     if found == image:
         return image
@@ -70,18 +70,18 @@ def check_same_image(image: Image, found: Image) -> Image:
 
 
 def format_pull_status(name: str) -> str:
-    """Say that an image is downloaded, in SageMaker's words but for the name."""
+    """Return the message for an image download, in SageMaker's words except for the name."""
     return f"Downloading the image {name}"
 
 
 def format_retry(error: SmxError, seconds: float) -> str:
-    """Say why a registry or an engine is asked again, and when; of an engine also what to do."""
+    """Return why a request to a registry or an engine is repeated, and when; for an engine with its cure."""
     text = str(error) if isinstance(error, UnavailableError) else error.message
     return f"{text.rstrip('.')}; next attempt in {format_duration(seconds)}"
 
 
 def note(image: Image, timings: Mapping[str, float]) -> str:
-    """Say for ``why`` of what the hosts of a job are made, and how long that took to come here if it had to."""
+    """Return the note for ``why``: the image of a job's hosts, and how long its download took, if there was one."""
     if not image.id:
         return f"The image {image.display_name()} is not on this machine and is downloaded first."
     begun, over = timings.get(PULLING), timings.get(PULLED)

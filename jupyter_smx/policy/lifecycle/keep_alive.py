@@ -89,8 +89,8 @@ def check(seconds: int | None, limits: Limits, *, of_a_pool: bool = False) -> No
 
 
 def warm_pool_quota_error(groups: Iterable[InstanceGroup], kept: Iterable[Cluster], limits: Limits) -> str:
-    """Say which instance type has no room in the warm-pool quota; empty when there is room or no quota."""
-    # Hosts that the next task of an array takes wait for nothing that may never come.
+    """Return the instance type that exceeds the warm-pool quota, as a message; empty if there is room or no quota."""
+    # Hosts for the next task of an array do not wait for a job that may never come.
     idle = (one for one in kept if one.state is ClusterState.AVAILABLE and not one.kept_for)
     held = _count_by_type(group for cluster in idle for group in cluster.key.instance_groups)
     for kind, count in _count_by_type(groups).items():
@@ -162,7 +162,7 @@ def decide_after_task(job: Job, keep: KeepDecision, left: int, *, others_wait: b
 
 
 def is_expired(cluster: Cluster, now: float) -> bool:
-    """Say whether a pool is idle and was kept for as long as it may be."""
+    """Return True if a pool is idle and its keep-alive is over."""
     return cluster.state is ClusterState.AVAILABLE and cluster.expires_at is not None and cluster.expires_at <= now
 
 

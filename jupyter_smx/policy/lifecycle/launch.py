@@ -1,4 +1,4 @@
-"""How long a launch may take, and what a job says of hosts that wait at their engine's scheduler."""
+"""Time limits of a launch, and messages of jobs whose hosts wait at their engine's scheduler."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class LaunchTimer(Struct, frozen=True):
     waits: bool = False
 
     def seconds_left(self, now: float, limit: float) -> float | None:
-        """Give the seconds until the launch takes too long, 0 at least; None without a limit."""
+        """Return the seconds until the time limit of the launch, 0 at least; None without a limit."""
         return None if self.waits else max(0.0, self.counted_from + limit - now)
 
 
 def is_no_room(error: SmxError) -> bool:
-    """Say whether an engine launched nothing and may have hosts later, so that the job only waits for its turn."""
+    """Return True if an engine launched nothing and may have hosts later, so that the job only waits in the queue."""
     return isinstance(error, RefusedError) and error.transient
 
 
@@ -51,9 +51,9 @@ class LaunchStep(Enum):
 def next_launch_step(cluster: Cluster, *, found: bool | None, is_late: bool) -> LaunchStep:
     """Decide what follows a launch whose outcome is unknown.
 
-    ``found`` says whether the engine finds the cluster by its id, None where it gives no answer to that either.
-    ``is_late`` says that the limit of the launch is over. A cluster that never had a handle keeps its id: whatever
-    comes late is found by that. One that had a handle and is not there any more failed.
+    ``found`` is True if the engine finds the cluster by its id, None if it does not answer that either. ``is_late`` is
+    True if the time limit of the launch is over. A cluster that never had a handle keeps its id, by which late hosts
+    are found. If it had a handle and is not found, the launch failed.
     """
     if found is None:
         return LaunchStep.WAIT
@@ -65,33 +65,33 @@ def next_launch_step(cluster: Cluster, *, found: bool | None, is_late: bool) -> 
 
 
 def extend_launch(timer: LaunchTimer, told: Handle | QueueStatus, now: float) -> LaunchTimer:
-    """Go on with a launch of which its engine reports something."""
+    """Update the timer of a launch after a report of its engine."""
     if isinstance(told, QueueStatus):
         return LaunchTimer(now, waits=True)
     return LaunchTimer(now) if timer.waits else timer
 
 
 def is_wait_over(timer: LaunchTimer, cluster: Cluster, handle: Handle) -> bool:
-    """Say whether a handle is the end of a wait; ``timer`` is that before it.
+    """Return True if a handle ends a wait; ``timer`` is the one before it.
 
-    The first handle after a restart of the controller, without hosts, is only the name of what waits still.
+    The first handle after a restart of the controller, without hosts, only names the request that still waits.
     """
     return cluster.waiting is not None and (timer.waits or bool(handle.hosts))
 
 
 def is_unwanted(cluster: Cluster, job: Job | None) -> bool:
-    """Say whether hosts still wait at their engine for a job that should end."""
+    """Return True if hosts still wait at their engine for a job that should end."""
     return cluster.waiting is not None and (job is None or job.goal in TERMINAL_GOALS)
 
 
 def record_wait(job: Job, engine: str, status: QueueStatus, now: float) -> Job:
-    """Say in the record of a job that its hosts wait at their engine, and for what."""
+    """Record on a job that its hosts wait at their engine, and for what."""
     sentence = _wait_sentence(engine, status, now)
     return _with_note(transitions.remark(job, sentence), sentence)
 
 
 def record_wait_over(job: Job, engine: str, since: float, now: float) -> Job:
-    """Say in the record of a job that its hosts come up, and for how long they waited at their engine."""
+    """Record on a job that its hosts are starting, and how long they waited at their engine."""
     note = f"It waited {format_duration(max(0.0, now - since))} at the engine {engine}."
     if transitions.remark_of(job).startswith(WAIT_PREFIX):
         job = transitions.remark(job, message_of(job.state))
@@ -106,7 +106,7 @@ def _with_note(job: Job, note: str) -> Job:
 
 
 def _wait_sentence(engine: str, status: QueueStatus, now: float) -> str:
-    """Say what hosts wait for: ``Waiting at the engine slurm: Resources, position 3, expected to start at 14:05``."""
+    """Format the wait of hosts: ``Waiting at the engine slurm: Resources, position 3, expected to start at 14:05``."""
     parts = [redaction.redact_text(status.reason).strip().rstrip(".")]
     if status.position is not None:
         parts.append(f"position {status.position}")

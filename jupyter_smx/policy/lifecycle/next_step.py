@@ -47,7 +47,7 @@ class ClusterStep(Enum):
 
 
 class JobObservation(Struct, frozen=True, kw_only=True):
-    """What is known of a job on its hosts, from the agents' own words; never stored."""
+    """State of a job on its hosts, from the agents' messages; never stored."""
 
     hosts: int = 0
     """Number of its hosts; 0 while it is on no cluster."""
@@ -60,13 +60,13 @@ class JobObservation(Struct, frozen=True, kw_only=True):
     stop_sent: bool = False
     """Its hosts were asked to stop."""
     ended: int = 0
-    """Number of hosts that gave the record of their end."""
+    """Number of hosts that sent the record of their end."""
     hosts_to_drain: int = 0
-    """Number of hosts that have to be told that the group which they helped is done."""
+    """Number of helper hosts that must be stopped because the group that they helped is done."""
     failed: bool = False
-    """One of its hosts ended badly."""
+    """True if one of its hosts failed."""
     hosts_lost: bool = False
-    """Its hosts are gone, and what they left was read or cannot be."""
+    """True if its hosts are gone, and their results were read or cannot be."""
     code_started: bool = False
     """The code may have begun on hosts that are lost."""
     prepared: bool = True
@@ -76,18 +76,18 @@ class JobObservation(Struct, frozen=True, kw_only=True):
 
 
 class ClusterObservation(Struct, frozen=True, kw_only=True):
-    """What is known of a cluster now."""
+    """Observed state of a cluster."""
 
     connected: bool = False
     """The streams to all of its agents are open."""
     gone: bool = False
-    """Its engine says that its hosts are gone, or they were unreachable for too long."""
+    """True if its engine reports that its hosts are gone, or they were unreachable for too long."""
     busy: bool = False
     """An action of ours is under way, or waits to be tried again."""
     unwanted: bool = False
     """Its hosts wait at the engine for a job that should end."""
     is_withdrawing: bool = False
-    """The action that is under way gives the request back."""
+    """True if the current action withdraws the request."""
 
 
 def next_job_step(
@@ -129,7 +129,7 @@ def _next_on_hosts(job: Job, progress: JobObservation) -> JobStep:
 
 
 def _next_of_an_end(progress: JobObservation) -> JobStep:
-    """Decide the next step of a job that should end and is given to no more hosts, though some may have it."""
+    """Decide the next step of a job that should end; it is sent to no more hosts, though some may have it."""
     if not progress.dispatched_hosts:
         return JobStep.STOP_BEFORE_START
     if progress.ended == progress.dispatched_hosts:

@@ -41,10 +41,10 @@ _UNREQUESTED_END = (
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """A final state, its reason, and whether the hosts can be trusted with another job.
+    """A final state, its reason, and whether the hosts can be reused for another job.
 
-    ``message`` is the reason in our own words, "" where that says no more. The state may be ``Interrupted``: that ends
-    the run of a spot job, and the job only where no other run may begin.
+    ``message`` is the reason in our own words, "" if that adds nothing. The state may be ``Interrupted``: that ends the
+    run of a spot job, and the job only if no other run may begin.
     """
 
     state: SecondaryStatus
@@ -54,7 +54,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 def was_taken_away(goal: DesiredState, ends: Sequence[HostEnd]) -> bool:
-    """Say whether an engine took a machine away while its job was to run: the hosts say so, and no request did it."""
+    """Return True if an engine took a machine away while its job ran: the hosts report it, and there was no request."""
     return goal is DesiredState.RUN and any(end.cause == "interrupted" for end in ends)
 
 
@@ -85,7 +85,7 @@ def _are_stopped_by_request(goal: DesiredState, ends: Sequence[HostEnd]) -> bool
 def _goal_set_at(job: Job) -> float:
     if job.goal is DesiredState.EXPIRE:
         return math.inf if job.wait_until is None else job.wait_until
-    # A wish without a row came when outputs were on their way already.
+    # A request without its own row in the transitions came when outputs were already being uploaded.
     rows = (row.start_time for row in reversed(job.transitions) if row.status is _ROWS[job.goal])
     return next(rows, math.inf)
 
@@ -125,7 +125,7 @@ def _success_outcome(ends: Sequence[HostEnd]) -> Outcome:
 
 
 def _is_interrupted(ends: Sequence[HostEnd]) -> bool:
-    """Say whether the interruption ended a run, and nothing else: neither its own failure nor its time."""
+    """Return True if only the interruption ended a run: neither its own failure nor its time limit."""
     return all(
         (end.is_stopped_by_request() or end.is_successful() or end.is_host_failure()) and end.cause != "max_runtime"
         for end in ends
@@ -133,7 +133,7 @@ def _is_interrupted(ends: Sequence[HostEnd]) -> bool:
 
 
 def _reason(end: HostEnd) -> str:
-    """Give SageMaker's words."""
+    """Return SageMaker's text."""
     if end.cause == "refused":
         return f"ClientError: {end.failure}"
     if end.reason:
@@ -143,13 +143,13 @@ def _reason(end: HostEnd) -> str:
 
 
 def exit_message(ends: Sequence[HostEnd]) -> str:
-    """Join what the hosts said at their end, in their order, and cut it where SageMaker does."""
+    """Join the exit messages of the hosts in their order, and cut them at SageMaker's limit."""
     whole = "".join(end.message or "" for end in ends)
     return whole.encode()[:MAX_MESSAGE].decode(errors="ignore")
 
 
 def _message(end: HostEnd) -> str:
-    """Give our own."""
+    """Return our own text."""
     if end.cause == "refused":
         return f"ClientError: {end.failure}"
     if end.cause == "memory":

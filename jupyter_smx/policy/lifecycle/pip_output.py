@@ -90,11 +90,11 @@ _REMOTE_CURES: dict[re.Pattern[str] | None, str] = {
     _NO_SPACE: "Free some space on the disk of {}.",
     _NO_VENV: "The Python of {0} cannot create virtual environments: install uv or python3-venv on {0}.",
 }
-"""What helps on another machine, if that is not what helps on this one."""
+"""Cures on another machine, if they differ from those on this one."""
 
 
 class InstallProgress:
-    """Follows the lines of one installation and says where it is."""
+    """Follows the lines of one installation and reports its current step."""
 
     def __init__(self) -> None:
         self._collected = 0
@@ -102,7 +102,7 @@ class InstallProgress:
         self._fetched = 0
 
     def read_line(self, line: str) -> str:
-        """Take one line; gives the step that it tells of, empty where it tells of none."""
+        """Parse one line; return the step that it shows, empty if it shows none."""
         if found := _INSTALLING.match(line):
             return _format_packages(len(found[1].split(",")), "Installing")
         for pattern, form in _STEPS:
@@ -137,10 +137,10 @@ def lacks_venv(lines: Sequence[str]) -> bool:
 
 
 def failure_reason(lines: Sequence[str], ended: str, machine: str = "") -> tuple[str, str]:
-    """Say why an installation failed, from its last lines, and what helps.
+    """Return why an installation failed, from its last lines, and the cure.
 
-    ``ended`` says how the program ended, as ``pip ended with exit code 1``; ``machine`` names another machine than this
-    one, on which it ran.
+    ``ended`` describes the program's end, as ``pip ended with exit code 1``; ``machine`` is the name of the machine, if
+    it is not this one.
     """
     text = "\n".join(lines)
     package = next((found[1] for pattern in _PACKAGES if (found := pattern.search(text))), "").rstrip("`:,.)")

@@ -54,22 +54,22 @@ def check(spec: JobSpec) -> None:
 
 
 def can_be_interrupted(job: Job, cluster: Cluster | None) -> bool:
-    """Say whether the hosts of a job can be taken away now; ``cluster`` is their record."""
+    """Return True if the hosts of a job can be taken away now; ``cluster`` is their record."""
     return job.spec.spot and job.goal is DesiredState.RUN and job.state in ACTIVE_STEPS and _has_hosts(cluster)
 
 
 def _has_hosts(cluster: Cluster | None) -> bool:
-    """Say whether hosts are there; where lost ones are being replaced, there is nothing to take away."""
+    """Return True if hosts exist; while lost ones are being replaced, there are none to take away."""
     return cluster is not None and cluster.state is ClusterState.IN_USE
 
 
 def check_interruption(job: Job, cluster: Cluster | None, *, is_ending: bool = False) -> None:
-    """Refuse to take hosts away from a job that has none, or that was promised to keep them.
+    """Refuse to take hosts away from a job that has none, or whose hosts must not be interrupted.
 
-    ``is_ending`` says that its code has ended on every host already.
+    ``is_ending`` is True if its code has ended on every host.
 
     :raises ValidationError: it is no spot job.
-    :raises ResourceInUseError: no hosts work for it now.
+    :raises ResourceInUseError: it has no running hosts now.
     """
     if not job.spec.spot:
         raise ValidationError(
@@ -97,9 +97,9 @@ def _format_state(job: Job, cluster: Cluster | None, *, is_ending: bool) -> str:
 
 
 def is_interruption_due(per_hour: float, seconds: float, draw: float) -> bool:
-    """Say whether an interruption comes within ``seconds``, at so many an hour; ``draw`` is from 0 to 1, without 1.
+    """Return True if an interruption comes within ``seconds``, at a rate ``per_hour``; ``draw`` is in [0, 1).
 
-    However time is cut into looks, a job is spared an hour with the probability ``exp(-per_hour)``.
+    For any division of an hour into intervals, no interruption comes with the probability ``exp(-per_hour)``.
     """
     return draw < -math.expm1(-per_hour * seconds / HOUR)
 
@@ -112,7 +112,7 @@ def is_wait_over(job: Job, now: float) -> bool:
 
 
 def note(job: Job) -> str:
-    """Say what became of the hosts of an interrupted attempt; "" where there was none before this one."""
+    """Return a note about the hosts of an interrupted attempt; "" if there was none before this one."""
     if not job.attempts or not job.attempts[-1].interrupted:
         return ""
     return f"Attempt {job.attempts[-1].number} was interrupted: its hosts were released and are never reused."

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 _ATTEMPT_TIMINGS = ("committed", "sent", "received", "awake", "first_line", "exited", "ended")
 _OWN_OUTCOMES = (SecondaryStatus.COMPLETED, SecondaryStatus.FAILED)
-"""Verdicts of code that nothing ended but itself: a run that was taken away is another's, stopped or out of time."""
+"""Outcomes of code that ended by itself; an interrupted run has another one, and so has a stopped or timed-out one."""
 
 
 def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> Job:
-    """Move a job on; stale news gives the same record back."""
+    """Move a job to a state; return the same record for outdated events."""
     if not can_transition(job.state, state):
         return job
     final = is_final(state)
@@ -54,7 +54,7 @@ def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> 
 
 
 def _clamp_time(job: Job, now: float) -> float:
-    """Give the time of news of a job: a clock that was set back makes nothing end before it began."""
+    """Return the time for a job's event, not before its earlier ones, because the clock may have been set back."""
     return max([now, *(row.start_time for row in job.transitions[-1:]), job.started_at or now])
 
 
@@ -66,14 +66,14 @@ def record_image_pull(job: Job, message: str, now: float) -> Job:
 
 
 def record_image_pulled(job: Job, message: str, now: float) -> Job:
-    """Move a job whose image is here to the state of jobs that wait for hosts and needed no download."""
+    """Move a job whose image is available to the state of jobs that wait for hosts and needed no download."""
     if job.state is not SecondaryStatus.DOWNLOADING:
         return remark(job, message)
     return _set_state(job, SecondaryStatus.PENDING, message, now)
 
 
 def is_pulling_image(job: Job) -> bool:
-    """Say whether a job's image is downloaded now, before it has hosts."""
+    """Return True if a job's image is being downloaded, before it has hosts."""
     wants = bool(job.spec.image) and not image_pull.is_available(job)
     return wants and job.state is SecondaryStatus.DOWNLOADING and not job.cluster
 
@@ -85,7 +85,7 @@ def _set_state(job: Job, state: SecondaryStatus, message: str, now: float) -> Jo
 
 
 def remark(job: Job, message: str) -> Job:
-    """Say something else of the step that a job is in; the same record when that is said already."""
+    """Replace the message of a job's current step; return the same record if it is equal."""
     if not job.transitions or job.transitions[-1].status_message == message:
         return job
     *before, last = job.transitions
@@ -93,7 +93,7 @@ def remark(job: Job, message: str) -> Job:
 
 
 def remark_of(job: Job) -> str:
-    """Give what is said of the step that a job is in."""
+    """Return the message of a job's current step."""
     return job.transitions[-1].status_message if job.transitions else ""
 
 
@@ -111,25 +111,25 @@ def stop_without_hosts(job: Job, reason: str, now: float) -> Job:
 
 
 def interrupt(job: Job, now: float) -> Job:
-    """Take the hosts of a job away: it should come back to its start."""
+    """Set a job's goal to interrupted: its hosts are taken away, and it returns to its start."""
     return advance(replace(job, goal=DesiredState.INTERRUPT), SecondaryStatus.INTERRUPTED, now)
 
 
 def set_terminal_goal(job: Job, goal: DesiredState, now: float) -> Job:
-    """Give a job a goal that is its end; on hosts it is stopping from now on."""
+    """Return the job with a goal that ends it; if it has hosts, it is stopping from now on."""
     wanted = replace(job, goal=goal, modified_at=now)
     return advance(wanted, SecondaryStatus.STOPPING, now) if job.cluster else wanted
 
 
 def abandon(job: Job) -> Job:
-    """Let a stop not wait for hosts that cannot be reached."""
+    """Mark a job so that its stop does not wait for unreachable hosts."""
     return replace(job, abandoned=True)
 
 
 def start_next_attempt(
     job: Job, reason: str, ends: tuple[HostEnd, ...], now: float, *, interrupted: bool = False
 ) -> Job:
-    """Put a job at the start of another attempt, without hosts; SageMaker shows it as ``Starting`` again."""
+    """Move a job to the start of another attempt, without hosts; SageMaker shows it as ``Starting`` again."""
     ran = attempt_seconds(job, now)
     now = _clamp_time(job, now)
     began = attempt_started_at(job)
@@ -168,7 +168,7 @@ def start_next_attempt(
 
 
 def is_attempt_interrupted(job: Job) -> bool:
-    """Say whether an interruption ended the run at hand; code that completed or failed all the same ended by itself."""
+    """Return True if an interruption ended the current run; code that completed or failed anyway ended by itself."""
     rows = current_attempt_transitions(job)
     return job.state not in _OWN_OUTCOMES and any(row.status is SecondaryStatus.INTERRUPTED for row in rows)
 
@@ -204,7 +204,7 @@ def idle_seconds(cluster: Cluster, now: float) -> float:
 
 
 def shift_pool_times(cluster: Cluster, seconds: float) -> Cluster:
-    """Say of an idle pool by a clock that was set by so many ``seconds`` what was said by the old one."""
+    """Return an idle pool with its times shifted by ``seconds``, the amount by which the clock was changed."""
     return replace(
         cluster,
         available_since=None if cluster.available_since is None else cluster.available_since + seconds,
@@ -213,7 +213,7 @@ def shift_pool_times(cluster: Cluster, seconds: float) -> Cluster:
 
 
 def lease_pool(cluster: Cluster, job_id: str, now: float) -> Cluster:
-    """Give a pool to a job under a new lease."""
+    """Return the pool, leased to a job with a new lease number."""
     return replace(
         cluster,
         keep_alive=keep_alive.pool_keep_alive(cluster),
@@ -255,25 +255,25 @@ def release(cluster: Cluster, reason: str, now: float) -> Cluster:
 
 
 def mark_terminated(cluster: Cluster, reason: str, now: float) -> Cluster:
-    """Write down that nothing of the cluster is left."""
+    """Record that a cluster has no hosts any more."""
     gone = release(cluster, reason or cluster.reason, now)
     return replace(gone, state=ClusterState.TERMINATED, job="", ended_at=now)
 
 
 def pool_in_use() -> WarmPool:
-    """Say on the record of a job that it runs on a pool that another one left."""
+    """Return the record of a job's pool if another job left that pool."""
     return WarmPool(status=WarmPoolStatus.IN_USE)
 
 
 def pool_of_job(keep: KeepDecision) -> WarmPool:
-    """Say on the record of a finished job what became of its hosts."""
+    """Return the record of a finished job's pool: kept or released."""
     if keep.seconds > 0:
         return WarmPool(status=WarmPoolStatus.AVAILABLE, reason=keep.reason)
     return WarmPool(status=WarmPoolStatus.TERMINATED, reason=keep.reason)
 
 
 def set_pool_reused(job: Job, by: str, retained: float) -> Job:
-    """Say on the record of the last job that another one took its pool over; ``retained`` is seconds idle."""
+    """Record on the last job that another one reused its pool; ``retained`` is seconds idle."""
     pool = WarmPool(status=WarmPoolStatus.REUSED, reused_by_job=by, resource_retained_billable_seconds=round(retained))
     return replace(job, warm_pool=pool)
 

@@ -1,4 +1,4 @@
-"""Say in the record of a job since when its hosts do not answer, and take that back when they do; pure."""
+"""Record on a job since when its hosts do not answer, and remove that when they do; pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PREFIX = "Its hosts are not reachable since "
 _END = ": "
-"""What separates the moment from the reason; no moment has it."""
+"""Separates the time from the reason; times do not contain it."""
 
 
 def is_noted(job: Job) -> bool:
@@ -26,14 +26,14 @@ def is_noted(job: Job) -> bool:
 
 
 def format_unreachable(reason: str, since: float, now: float) -> str:
-    """Say since when hosts do not answer, and why; moments are in seconds since the epoch."""
+    """Format since when hosts do not answer, and why; times are in seconds since the epoch."""
     return redaction.redact_text(f"{PREFIX}{format_moment(since, now)}{_END}{reason}")
 
 
 def silent_error(host: str, seconds: float, reason: str = "", cure: str = "") -> UnavailableError:
-    """Give the error of a host that does not answer, for so many seconds; 0 where they are not known.
+    """Return the error of a host that has not answered for ``seconds``; 0 if unknown.
 
-    ``reason`` is a clause, "" where it is not known; ``cure`` a sentence.
+    ``reason`` is a clause, "" if unknown; ``cure`` is a sentence.
     """
     what = f"has not answered for {format_duration(round(seconds))}" if seconds else "does not answer"
     why = f": {reason}" if reason else ""
@@ -41,10 +41,10 @@ def silent_error(host: str, seconds: float, reason: str = "", cure: str = "") ->
 
 
 def note_unreachable(job: Job, reason: str, since: float, now: float) -> Job:
-    """Write since when the hosts of a job do not answer, and why, as its status and as a note on its start.
+    """Record since when the hosts of a job do not answer, and why, as its status and as a note on its start.
 
-    ``since`` and ``now`` are seconds since the epoch. A moment that the record has already stays: an earlier controller
-    may have written it. The same record if it says all of that.
+    ``since`` and ``now`` are seconds since the epoch. A recorded time stays: an earlier controller may have written it.
+    Return the same record if nothing changes.
     """
     before = transitions.remark_of(job)
     moment = before.removeprefix(PREFIX).partition(_END)[0] if is_noted(job) else format_moment(since, now)

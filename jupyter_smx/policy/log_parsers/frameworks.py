@@ -1,6 +1,6 @@
 """Log lines of frameworks: Keras, Rich and Lightning, Hugging Face's Trainer, XGBoost, LightGBM and CatBoost.
 
-``*_HINTS`` are bytes that each line of a framework has one of. Each ``read_*`` gives None for a line of another one.
+``*_HINTS`` are bytes of which each line of a framework contains one. Each ``read_*`` returns None for other lines.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def read_keras(line: str) -> LineObservation | None:
 
 
 def _keras_values(rest: str) -> tuple[tuple[str, float | None], ...]:
-    # Each value stands between dashes, so a name of two words cannot swallow the time before it.
+    # Values are separated by dashes, so a name of two words cannot include the time before it.
     return tuple(pair for part in rest.split(" - ") for pair in parse_pairs(part))
 
 
@@ -86,7 +86,7 @@ def read_rich(line: str) -> LineObservation | None:
         remaining=parse_clock(bar["left"]),
         aside=is_secondary_work(label),
     )
-    # Lightning says the number of its last epoch, which is one less than how many there are.
+    # Lightning prints the number of its last epoch, which is one less than their count.
     said = Epoch(int(epoch[1]), int(epoch[2]) + 1, from_zero=True) if epoch else None
     return LineObservation(counter=counter, epoch=said, values=parse_pairs(bar["rest"]))
 
@@ -107,7 +107,7 @@ def read_huggingface(line: str) -> LineObservation | None:
 
 
 def read_boosting(line: str) -> LineObservation | None:
-    """Read the line of one round: ``[12]<tab>train-rmse:0.3`` and ``12:<tab>learn: 0.3``."""
+    """Parse the line of one round: ``[12]<tab>train-rmse:0.3`` and ``12:<tab>learn: 0.3``."""
     match = _ROUND.match(line)
     if match is None:
         return None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_LINE = 4096
-"""Bytes of a line that are looked at; what follows is passed over until the line ends."""
+"""Maximum bytes of a line that are parsed; the rest of the line is ignored."""
 
 _ENDS = re.compile(rb"[\r\n]")
 _ESCAPES = re.compile(
@@ -28,7 +28,7 @@ class LineSplitter(Struct):
     start: bytes = b""
 
     def lines(self, data: bytes) -> Iterator[bytes]:
-        """Give the lines that ``data`` completes, without their ends; empty ones are left out."""
+        """Yield the lines that ``data`` completes, without their ends; empty ones are left out."""
         *whole, rest = _ENDS.split(data) if b"\r" in data else data.split(b"\n")
         if whole:
             first = self.start + whole[0]
@@ -42,7 +42,7 @@ class LineSplitter(Struct):
 
 
 def strip_escapes(line: bytes) -> tuple[str, int]:
-    """Give a line as text without colours and cursor moves, and how often the cursor goes up after it."""
+    """Return a line as text without colours and cursor moves, and how often the cursor goes up after it."""
     text = line.decode("utf-8", "replace")
     ups = 0
     if "\x1b" in text or "\x08" in text:

@@ -9,7 +9,7 @@ from msgspec import Struct
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)"
 """A number as Python, C and JSON print it; use it without case."""
 COUNT = r"\d{1,15}"
-"""A whole number that a float holds exactly; one with more digits counts nothing."""
+"""A whole number that a float represents exactly; longer ones are ignored."""
 
 _END = r"(?![\w.:/])"  # not the beginning of "36ms", "0:00:01" or "3/10"
 _PAIRS = re.compile(
@@ -21,11 +21,11 @@ _LONGEST_PART = 6  # digits of hours, minutes, seconds and days: a million hours
 
 
 class Counter(Struct, frozen=True):
-    """A bar, or a count in words.
+    """A progress bar, or a count in words.
 
-    ``done`` of ``total`` (None: no end announced) in the unit that it counts, ``words`` as printed (``391k/2.86M``),
-    ``remaining`` seconds as it says itself, ``depth`` 0 unless it is drawn under another bar. ``aside`` counts
-    something that is not the job's main work: loading, validation.
+    ``done`` of ``total`` (None: unknown) in the unit that it counts, ``words`` as printed (``391k/2.86M``),
+    ``remaining`` seconds by its own estimate, ``depth`` 0 unless it is drawn under another bar. ``aside`` means that it
+    counts work beside the job's main work: loading, validation.
     """
 
     done: float
@@ -38,9 +38,9 @@ class Counter(Struct, frozen=True):
 
 
 class Epoch(Struct, frozen=True):
-    """An epoch of ``total`` (None: not said); ``ended`` when the line is printed at its end.
+    """An epoch of ``total`` (None: unknown); ``ended`` if the line is printed at its end.
 
-    ``number`` is as printed. ``from_zero`` says that this dialect counts from 0, None that the log has to show it.
+    ``number`` is as printed. ``from_zero`` is True if this format counts from 0, None if only the log can show it.
     """
 
     number: int
@@ -57,18 +57,18 @@ class AnnouncedTotals(Struct, frozen=True):
 
 
 class LineObservation(Struct, frozen=True):
-    """Everything that one line told. ``step`` is the line's own count for its values, where it has one."""
+    """Content of one line. ``step`` is the line's own step for its values, if it has one."""
 
     counter: Counter | None = None
     epoch: Epoch | None = None
     values: tuple[tuple[str, float | None], ...] = ()
     step: float | None = None
     counted: float | None = None
-    """How many steps the line says out loud that are done, None where it counts something else."""
+    """Number of completed steps in the line, None if it has none."""
 
 
 def parse_pairs(text: str) -> tuple[tuple[str, float | None], ...]:
-    """Read ``name: 0.5`` and ``name=0.5`` wherever they stand in ``text``; two words before the sign are one name."""
+    """Parse ``name: 0.5`` and ``name=0.5`` anywhere in ``text``; two words before the sign are one name."""
     found: dict[str, float | None] = {}
     for name, number in _PAIRS.findall(text):
         clean = name.strip("'").replace(" ", "_")
@@ -78,7 +78,7 @@ def parse_pairs(text: str) -> tuple[tuple[str, float | None], ...]:
 
 
 def parse_number(text: str) -> float | None:
-    """Give a number, None for nan and the infinities, which JSON cannot say."""
+    """Parse a number, None for nan and the infinities, which JSON cannot represent."""
     number = float(text)
     return number if number - number == 0 else None
 

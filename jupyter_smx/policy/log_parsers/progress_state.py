@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 _DEEPEST = 4
 _LONGEST_TEXT = 80
 _MIN_FRACTION = 0.01
-"""Part of the way from which a pace can be told."""
+"""Minimum progress for an estimate of the pace."""
 
 
 class ProgressState(Struct, frozen=True):
     """Current progress of a job; small, and complete enough for a new process to continue.
 
-    ``bars`` are drawn under each other, the outermost first. ``first`` is the number of the first epoch, which says
-    whether the job counts from 0. ``reached`` is the highest fraction, so that a redrawn bar does not
-    walk back; ``root`` is what it is a fraction of, and ``began`` when it was first told and what it was then.
+    ``bars`` are drawn under each other, the outermost first. ``first`` is the number of the first epoch, which shows if
+    the job counts from 0. ``reached`` is the highest fraction, so that a redrawn bar does not reduce it; ``root`` is
+    the bar or count of that fraction, and ``began`` its first time and value.
     """
 
     epoch: Epoch | None = None
@@ -40,7 +40,7 @@ class ProgressState(Struct, frozen=True):
 def apply_observation(
     state: ProgressState, found: LineObservation, announced: AnnouncedTotals, at: float
 ) -> ProgressState:
-    """Take in what a line told at ``at``."""
+    """Add the content of a line that came ``at`` this time."""
     after = state
     if found.epoch is not None:
         after = _new_epoch(after, found.epoch)
@@ -58,7 +58,7 @@ def apply_observation(
 def apply_partial_line(
     state: ProgressState, found: LineObservation, announced: AnnouncedTotals, at: float
 ) -> ProgressState:
-    """Take in a bar that is being drawn; how deep it lies is said after it, so only one that is known is believed."""
+    """Add an unfinished bar; its depth follows after it, so only known bars are used."""
     counter = found.counter
     if counter is None:
         return state
@@ -71,7 +71,7 @@ def apply_partial_line(
 
 
 def progress_of(state: ProgressState, announced: AnnouncedTotals) -> Progress | None:
-    """Say how far that is; None when no line told anything."""
+    """Return the progress; None if no line had any."""
     if not state.told_at:
         return None
     told = _fraction(state, announced.epochs)
@@ -85,7 +85,7 @@ def progress_of(state: ProgressState, announced: AnnouncedTotals) -> Progress | 
 
 
 def step_of(state: ProgressState) -> float | None:
-    """Give the step of a value that was printed now: epochs that are done, else what the outermost bar counts."""
+    """Return the step for a value that was printed now: completed epochs, else the count of the outermost bar."""
     if state.epoch is not None:
         return round(_epochs_done(state, state.epoch), 4)
     return state.bars[0].done if state.bars else None
@@ -110,7 +110,7 @@ def _apply_counter(state: ProgressState, counter: Counter, *, in_epoch: bool) ->
         over = counter.total is not None and counter.done >= counter.total
         return replace(state, aside=None if over and _root(state) else counter)
     if in_epoch:
-        counter = replace(counter, label="")  # the epoch is said already
+        counter = replace(counter, label="")  # the epoch is included already
     bars = (*state.bars[: min(counter.depth, _DEEPEST - 1)], counter)
     epoch = state.epoch
     if epoch is not None and epoch.ended and (epoch.total is None or epoch.number < epoch.total):
@@ -170,7 +170,7 @@ def _text(state: ProgressState, epochs: int | None) -> str:
 
 
 def _remaining(state: ProgressState, fraction: float | None) -> float | None:
-    """Give what the bar says itself where it speaks of everything, else go on at the pace so far."""
+    """Return the bar's own estimate if it covers everything, else one by the pace so far."""
     alone = state.epoch is None and len(state.bars) == 1 and state.aside is None
     if alone and state.bars[0].remaining is not None:
         return state.bars[0].remaining

@@ -41,9 +41,9 @@ _ROUNDS = frozenset({"num_round", "num_rounds", "num_boost_round", "n_estimators
 
 
 class ReaderState(Struct):
-    """Everything that the next process needs in order to read on: bounded, whatever the log says.
+    """State with which a new process can continue to read: bounded in size for any log.
 
-    ``cursor`` is the byte of the log after the last one that was read, ``skipped`` counts bytes that were passed over.
+    ``cursor`` is the offset after the last byte that was read, ``skipped`` counts bytes that were skipped.
     """
 
     cursor: int = 0
@@ -58,8 +58,8 @@ class ReaderState(Struct):
 class Reader:
     """One log. ``metrics`` are the user's regexes by name.
 
-    ``clock`` gives the seconds that the calling thread has computed. The same bytes give the same state however they
-    are cut into pieces.
+    ``clock`` returns the CPU seconds of the calling thread. The same bytes lead to the same state, whatever their
+    chunks.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Reader:
         self._splitter = LineSplitter(self.state.start)
 
     def feed(self, data: bytes, at: float) -> None:
-        """Read the next bytes of the log, which came at ``at`` (seconds since the epoch)."""
+        """Read the next bytes of the log, which arrived at ``at`` (seconds since the epoch)."""
         self._patterns.reset_budget()
         head = self._splitter.start + data[:MAX_LINE]
         hints = tuple(hint for hint in _HINTS if hint in data or hint in head)
@@ -84,15 +84,15 @@ class Reader:
             for line in self._splitter.lines(data):
                 self._read_line(line, hints, at)
         else:
-            # Nothing here can tell anything, so only the last line matters, which may go on.
+            # No line of these bytes can matter except the last one, which may be incomplete.
             for _ in self._splitter.lines(data[max(0, _last_end(data)) :]):
                 pass
         self.state.start = self._splitter.start
         self.state.cursor += len(data)
 
     def skip(self, count: int) -> None:
-        """Pass over the next ``count`` bytes of the log; what they tell is lost."""
-        # What stands there next is the rest of some line: a full line takes no more, and says nothing.
+        """Skip the next ``count`` bytes of the log, with their content."""
+        # The next bytes are the rest of some line: a full line buffer takes no more of it, and it is not parsed.
         self.state.start = self._splitter.start = bytes(MAX_LINE)
         self.state.cursor += count
         self.state.skipped += count
@@ -105,7 +105,7 @@ class Reader:
             self._read_line(line, _HINTS, at)
 
     def progress(self, at: float) -> Progress | None:
-        """Say how far the job is, with the line that is being written."""
+        """Return the progress of the job, including the line that is being written."""
         state = self.state.standing
         found = _parse_partial_line(*strip_escapes(self._splitter.start)) if self._splitter.start else None
         if found is not None:
@@ -174,7 +174,7 @@ def _parse_line(text: str, ups: int) -> LineObservation | None:
 
 
 def _parse_partial_line(text: str, ups: int) -> LineObservation | None:
-    """Read a line whose end has not come: a bar that is whole says so, a number at its end may have more digits."""
+    """Parse an incomplete line: a complete bar shows that itself, but a number at the end may have more digits."""
     found = tqdm.read(text, ups) or frameworks.read_keras(text) or frameworks.read_rich(text)
     return found if found is not None and found.counter is not None else None
 

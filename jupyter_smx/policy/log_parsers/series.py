@@ -9,13 +9,13 @@ from msgspec import Struct
 from jupyter_smx.model.results.progress import MetricSeries, MetricValue
 
 MAX_POINTS = 1_000
-"""Points that are kept; twice the pixels of a chart say no more."""
+"""Maximum number of points; more than twice the pixels of a chart are invisible."""
 
 
 class Series(Struct):
-    """Points in columns. When there are :data:`MAX_POINTS`, every second one goes; the newest is always there.
+    """Points in columns. At :data:`MAX_POINTS`, every second one is dropped; the newest is always included.
 
-    ``count`` values came, those whose number divides by ``stride`` are kept, and ``newest`` is the one that came last.
+    ``count`` values came; those whose number divides by ``stride`` are stored, and ``newest`` is the last one.
     """
 
     steps: list[float | None] = []
@@ -26,10 +26,10 @@ class Series(Struct):
     newest: tuple[float | None, float, float | None] | None = None
 
     def add(self, step: float | None, at: float, value: float | None, *, redrawn: bool = False) -> None:
-        """Take a value in.
+        """Add a value.
 
-        One that is ``redrawn``, in a bar, says nothing new where it is what stood there, and takes the place of what
-        stood there at the same step.
+        A ``redrawn`` one, in a bar, is ignored if it repeats the last value, and replaces the last value at the same
+        step.
         """
         if redrawn and self.newest is not None:
             if value == self.newest[2]:
@@ -57,14 +57,14 @@ class Series(Struct):
             del column[1::2]
 
     def last_value(self, name: str, host: str) -> MetricValue | None:
-        """Give the newest value as a record."""
+        """Return the newest value as a record."""
         if self.newest is None:
             return None
         step, at, value = self.newest
         return MetricValue(name=name, value=value, at=at, step=step, host=host)
 
     def record(self, name: str, host: str, since: float = 0.0) -> MetricSeries:
-        """Give the points that came after ``since`` (0: all) as a record, the newest at their end."""
+        """Return the points after ``since`` (0: all) as a record, with the newest at the end."""
         begin = bisect_right(self.at, since) if since else 0
         points = list(zip(self.steps[begin:], self.at[begin:], self.values[begin:], strict=True))
         if self.newest is not None and (self.count - 1) % self.stride and (not since or self.newest[1] > since):

@@ -30,12 +30,12 @@ class Pace(Struct, frozen=True):
 
 
 def is_step(name: str) -> bool:
-    """Say whether a metric of that name counts steps."""
+    """Return True if a metric of that name counts steps."""
     return name.strip().lower().replace("-", "_").replace(" ", "_") in _STEP_NAMES
 
 
 def step_count(values: Iterable[tuple[str, float | None]], said: float | None) -> float | None:
-    """Choose the count of steps of a line: a metric of such a name, else what the line says out loud."""
+    """Return the count of steps in a line: a metric with such a name, else the line's own count."""
     return next((value for name, value in values if value is not None and is_step(name)), said)
 
 
@@ -57,7 +57,7 @@ def update_pace(pace: Pace, count: float, at: float) -> Pace:
 
 
 def pace_of(pace: Pace) -> StepPace | None:
-    """Give the mean time of a step; None before two counts came at two moments."""
+    """Return the mean time of a step; None before two counts at different times."""
     if pace.steps <= 0 or pace.seconds <= 0:
         return None
     return StepPace(steps=pace.most, seconds=pace.seconds / pace.steps)

@@ -25,7 +25,7 @@ _LONGEST_LABEL = 40
 
 def read(line: str, ups: int = 0) -> LineObservation | None:
     """Read one drawing of a bar; ``ups`` counts how often the cursor goes back up after it, which is its depth."""
-    # The tail first: the part in front of it has no shape that could be found quickly.
+    # Search the end first: the part before it has no pattern that can be found quickly.
     tail = _TAIL.search(line)
     said = _RATE.match(tail["rate"]) if tail else None
     if tail is None or said is None:
@@ -57,12 +57,12 @@ def epoch_of(label: str) -> Epoch | None:
 
 
 def is_secondary_work(label: str) -> bool:
-    """Say whether a bar's description names something that is not the job's main work."""
+    """Return True if a bar's description names something that is not the job's main work."""
     return _ASIDE.search(label) is not None
 
 
 def clean_label(label: str) -> str:
-    """Shorten what describes a bar; what looks like a path or an address is dropped, because summaries hold none."""
+    """Shorten a bar's description; drop parts that look like a path or an address, which summaries must not contain."""
     label = " ".join(label.split()).removesuffix(":")
     is_path = ("/" in label and not _EPOCH.match(label)) or "\\" in label
     return "" if is_path else label[:_LONGEST_LABEL]
@@ -70,7 +70,7 @@ def clean_label(label: str) -> str:
 
 def _words(done: str, total: str, unit: str) -> str:
     if not total and not float(done.rstrip("kMGTPEZY")):
-        return ""  # a bar that does not know its end yet and has nothing to tell
+        return ""  # a bar without a known end and without content
     words = f"{done}/{total}" if total else done
     return words if not unit or (total and unit == "it") else f"{words}{'' if words[-1].isalpha() else ' '}{unit}"
 

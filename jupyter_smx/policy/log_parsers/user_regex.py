@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from regex import Pattern
 
 LINE_SECONDS = 0.05
-"""For one regex and one line of at most 4096 bytes; what takes longer would never end."""
+"""Maximum seconds for one regex and one line of at most 4096 bytes; slower ones would never end."""
 FEED_SECONDS = 0.5
-"""For all regexes and all lines of one turn; then the slowest is given up, and the others go on in the next turn."""
+"""Maximum seconds for all regexes and lines of one turn; then the slowest is dropped, the others continue next turn."""
 
 
 class Patterns:
-    """The regexes of one job on one host; ``off`` says of each that is not used any more why it is not.
+    """The regexes of one job on one host; ``off`` has the reason for each dropped one.
 
-    ``clock`` gives the seconds that the thread has computed, so that a busy machine gives no regex up. Searching lets
-    other threads run: the library gives the interpreter's lock back.
+    ``clock`` returns the CPU seconds of the thread, so that no regex is dropped because the machine is busy. Searches
+    do not block other threads, because the library releases the interpreter's lock.
     """
 
     def __init__(self, metrics: Mapping[str, str], clock: Callable[[], float], off: dict[str, str]) -> None:
@@ -36,7 +36,7 @@ class Patterns:
         }
 
     def __bool__(self) -> bool:
-        """Say whether there is anything to search for."""
+        """Return True if there are regexes."""
         return bool(self._patterns)
 
     def reset_budget(self) -> None:
@@ -45,7 +45,7 @@ class Patterns:
         self._over = False
 
     def search(self, line: str) -> list[tuple[str, float | None]]:
-        """Give the values that stand in a line, by the name of their metric."""
+        """Return the values in a line, with the names of their metrics."""
         found: list[tuple[str, float | None]] = []
         if self._over:
             return found

@@ -1,6 +1,6 @@
-"""Capacity of this machine: what hosts need, what is in use, whether the rest suffices, assigned GPUs.
+"""Capacity of this machine: what hosts need, what is in use, if the rest suffices, assigned GPUs.
 
-An instance type larger than the machine gets the whole machine and a note that says so; ``local`` is one CPU and its
+An instance type larger than the machine gets the whole machine and a note about that; ``local`` is one CPU and its
 share of the memory. Busy hosts hold CPUs, memory and GPUs; an idle warm host holds only its place. Hosts of an engine
 that is not bounded by this machine have what their instance type says.
 """
@@ -54,16 +54,16 @@ class Share(Struct, frozen=True, kw_only=True):
 
 
 def resolve_instance_type(name: str, limits: Limits) -> InstanceType:
-    """Give the row of an instance type; one that left the catalogue while its hosts live counts as the whole machine.
+    """Return the row of an instance type; one that left the catalogue while its hosts live counts as the whole machine.
 
-    Too much for it is safe: others wait a little longer, and nothing is taken twice.
+    An overestimate is safe: other jobs wait a little longer, and no resource is assigned twice.
     """
     whole = InstanceType(name=name, vcpus=limits.cpus, memory_gib=limits.memory_gib, gpus=limits.gpus)
     return limits.catalogue.get(name, whole)
 
 
 def host_share(kind: InstanceType, limits: Limits) -> Share:
-    """Give one host of an instance type its share; of this machine never more than that has."""
+    """Return the share of one host of an instance type; of this machine never more than it has."""
     if not limits.bounded_by_machine:
         return Share(hosts=1, cpus=kind.vcpus, memory_gib=kind.memory_gib, gpus=kind.gpus)
     memory = kind.memory_gib or limits.memory_gib / max(1, limits.cpus)
@@ -76,7 +76,7 @@ def host_share(kind: InstanceType, limits: Limits) -> Share:
 
 
 def demand(groups: Iterable[InstanceGroup], limits: Limits) -> Share:
-    """Add up what the hosts of all groups need; one job never asks this machine for more than it has, except hosts."""
+    """Add up the needs of the hosts of all groups; no job needs more than this machine has, except for hosts."""
     total = Share()
     for group in groups:
         one = host_share(resolve_instance_type(group.instance_type, limits), limits)
@@ -104,7 +104,7 @@ def used_share(clusters: Iterable[Cluster], limits: Limits) -> Share:
 
 
 def shortage(need: Share, used: Share, limits: Limits) -> str:
-    """Say what is missing for ``need``, in words; empty when there is room."""
+    """Return what is missing for ``need``, in words; empty if there is room."""
     rows = (
         ("CPU", "CPUs", need.cpus, used.cpus, float(limits.cpus)),
         ("GiB of memory", "GiB of memory", need.memory_gib, used.memory_gib, limits.memory_gib),
@@ -117,12 +117,12 @@ def shortage(need: Share, used: Share, limits: Limits) -> str:
 
 
 def lacks_hosts(need: Share, used: Share, limits: Limits) -> bool:
-    """Say whether launching would exceed the number of hosts of this machine."""
+    """Return True if a launch would exceed the maximum number of hosts of this machine."""
     return used.hosts + need.hosts > limits.max_hosts
 
 
 def shortage_of_hosts(need: Share, used: Share, limits: Limits) -> str:
-    """Say how many hosts are missing, in words; empty when there is room for all."""
+    """Return how many hosts are missing, in words; empty if there is room for all."""
     if not lacks_hosts(need, used, limits):
         return ""
     wanted = "1 host" if need.hosts == 1 else f"{need.hosts} hosts"
@@ -130,7 +130,7 @@ def shortage_of_hosts(need: Share, used: Share, limits: Limits) -> str:
 
 
 def notes(groups: Iterable[InstanceGroup], limits: Limits) -> tuple[str, ...]:
-    """Say in which way this machine is smaller than the instance types that were asked for."""
+    """Return notes about resources of this machine that are smaller than those of the requested instance types."""
     said = []
     for group in groups:
         kind = resolve_instance_type(group.instance_type, limits)
@@ -145,10 +145,10 @@ def notes(groups: Iterable[InstanceGroup], limits: Limits) -> tuple[str, ...]:
 def assign_gpus(
     groups: Iterable[InstanceGroup], clusters: Sequence[Cluster], limits: Limits, *, lasting: bool = False
 ) -> Gpus:
-    """Give each host the lowest GPUs that no busy cluster holds.
+    """Return for each host the lowest GPUs that no busy cluster holds.
 
-    Hosts that together want more than the machine has (which a note of their start says) share those that there are.
-    Hosts that keep their GPUs (``lasting``) get the GPUs of idle hosts last.
+    Hosts that together need more than the machine has share its GPUs, with a note on their start. Hosts that keep their
+    GPUs (``lasting``) get the GPUs of idle hosts last.
     """
     held = gpus_of_clusters(cluster for cluster in clusters if cluster.is_busy())
     wanted = gpus_of_clusters(cluster for cluster in clusters if lasting and cluster.is_live())
@@ -159,7 +159,7 @@ def assign_gpus(
 
 
 def gpus_of_clusters(clusters: Iterable[Cluster]) -> set[int]:
-    """Give the numbers of the GPUs that clusters were given."""
+    """Return the numbers of the GPUs that clusters were given."""
     return {number for cluster in clusters for row in cluster.gpus.values() for number in row}
 
 

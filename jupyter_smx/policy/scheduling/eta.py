@@ -46,7 +46,7 @@ class CompletedRun(Struct, frozen=True, kw_only=True):
 
 
 def run_of(job: Job) -> CompletedRun | None:
-    """Give the run of a job that completed; None for every other, because they say nothing about how long it takes."""
+    """Return the run of a completed job; None for any other, whose duration is no estimate."""
     begun, ended = job.timings.get("first_line"), job.timings.get("exited") or job.ended_at
     if job.status() is not Status.COMPLETED or begun is None or ended is None:
         return None
@@ -60,19 +60,19 @@ def run_of(job: Job) -> CompletedRun | None:
 
 
 def code_hash(spec: JobSpec) -> str:
-    """Give the hash of the code: the cell or script and its folder, wherever in a notebook it stands."""
+    """Return the hash of the code: the cell or script and its folder, wherever in a notebook it is."""
     folder = "" if spec.source_dir is None else spec.source_dir.sha256
     return _hash([spec.kind, spec.source.strip(), spec.entry_point, folder])
 
 
 def parameters_hash(spec: JobSpec) -> str:
-    """Give the hash of what the same code is run with: hyperparameters and inputs."""
+    """Return the hash of the code's settings: hyperparameters and inputs."""
     inputs = sorted((channel.name, channel.source) for channel in spec.channels)
     return _hash([sorted(spec.hyperparameters.items()), inputs])
 
 
 def instances_key(spec: JobSpec) -> str:
-    """Say where it runs: the engine and the instances."""
+    """Return the key of its instances: the engine and the instances."""
     return f"{spec.engine}: {spec.instances()}"
 
 
@@ -129,7 +129,7 @@ def _clock_shift(job: Job) -> float:
 
 
 def _by_progress(progress: Progress | None, now: float) -> float | None:
-    """Give the seconds that are left by the bar's own words, which grow old; None when they proved wrong."""
+    """Return the remaining seconds by the bar's own estimate, less its age; None if it was wrong."""
     if progress is None or progress.remaining_seconds is None or progress.fraction == 1.0:
         return None
     left = progress.remaining_seconds - max(0.0, now - progress.at)
@@ -137,7 +137,7 @@ def _by_progress(progress: Progress | None, now: float) -> float | None:
 
 
 def _by_history(wish: str, past: Sequence[CompletedRun], ran: float) -> tuple[float, float, float, int] | None:
-    """Give the quartiles of the earlier runs that took longer than this one has run already, and their number."""
+    """Return the quartiles of the earlier runs that took longer than this one until now, and their number."""
     same = [run.seconds for run in past if run.wish == wish]
     seconds = sorted(same or [run.seconds for run in past])
     low, _, high = _quartiles(seconds)
@@ -155,7 +155,7 @@ def _quartiles(seconds: Sequence[float]) -> tuple[float, float, float]:
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """A share of the machine that is held, or will be: for how many seconds from its beginning, None if unknown."""
+    """A share of the machine that is held, or will be; with its seconds from the begin, None if unknown."""
 
     share: Share
     seconds: float | None

@@ -129,7 +129,7 @@ class _Tasks:
 
 
 def next_schedule_at(waiting: int, submitted_at: float, scheduled_at: float) -> float:
-    """Give the moment from which on the queue may be scheduled, in monotonic seconds.
+    """Return the moment from which on the queue may be scheduled, in monotonic seconds.
 
     ``waiting`` counts its jobs; ``submitted_at`` is when the last submission arrived, ``scheduled_at`` when the queue
     was scheduled last.

@@ -32,7 +32,7 @@ _LOST_PREFIX = "Lost before its code began: "
 
 
 class PlacementSnapshot(Struct, frozen=True, kw_only=True):
-    """What a placement looks at: live clusters of the engine, those with an open stream, older waiting jobs."""
+    """Input of a placement: live clusters of the engine, those with an open stream, older waiting jobs."""
 
     clusters: tuple[Cluster, ...] = ()
     others: tuple[Cluster, ...] = ()
@@ -41,15 +41,15 @@ class PlacementSnapshot(Struct, frozen=True, kw_only=True):
     ahead: int = 0
     running: int = 0
     bounded: bool = True
-    """Whether the engine's hosts share this machine."""
+    """True if the engine's hosts share this machine."""
     slots: int | None = None
-    """How many hosts the engine can have at once; None without a limit of its own."""
+    """Maximum number of the engine's hosts at once; None without a limit of its own."""
     own_gpus: bool = False
-    """Whether its hosts see those GPUs only that they were made with."""
+    """True if hosts see only the GPUs that were assigned at their launch."""
     version: str = ""
-    """What new agents say that they are; hosts of another one get no job."""
+    """Version of new agents; hosts of other versions get no job."""
     foreign: frozenset[str] = frozenset()
-    """Clusters whose agents speak another protocol."""
+    """Clusters whose agents have another protocol."""
 
 
 class Reuse(Struct, frozen=True):
@@ -113,9 +113,9 @@ def place(spec: JobSpec, key: ReuseKey, world: PlacementSnapshot, limits: Limits
 
 
 def wait_after_refusal(job: Job, reason: str, ahead: int, disk: str = "") -> Job:
-    """Put a job back into the queue of its engine, which has no hosts for it now; ``ahead`` jobs stand before it.
+    """Put a job back into the queue of its engine, which has no hosts for it now; ``ahead`` jobs precede it.
 
-    ``disk`` says what it waits for where a disk is at fault, as "for free disk space".
+    ``disk`` is what it waits for because of a full or failing disk, as "for free disk space".
     """
     why = add_lost_notes(_queued_reason(f"The engine {job.spec.engine} has no hosts now: {reason}", ahead), job)
     told = transitions.remark(job, f"Its launch waits {disk}." if disk else message_of(job.state))
@@ -132,7 +132,7 @@ def add_note(decision: Placement, note: str) -> Placement:
 def mark_hosts_lost(job: Job, now: float) -> Job:
     """Take a job off hosts on which its code never began, and note in its reason which these were and what is known."""
     said = transitions.remark_of(job)
-    # How long it had been there is known of the first ones only: the step that it is in goes on with the next.
+    # The duration is known for the first placement only: later ones continue the same step.
     time = f" after {format_duration(now - job.transitions[-1].start_time)}" if job.placements == 1 else ""
     trouble = f" ({said.partition(': ')[2].partition('. ')[0].rstrip('.')})" if ": " in said else ""
     pool = job.why.pool if job.why is not None else job.cluster
@@ -169,7 +169,7 @@ def _wait_reason(need: capacity.Share, used: capacity.Share, world: PlacementSna
 def _shortage_of_hosts(
     engine: str, wanted: int, used: capacity.Share, world: PlacementSnapshot, limits: Limits
 ) -> tuple[str, tuple[str, ...]]:
-    """Say what is missing for so many hosts, "" if nothing is, and which idle pools make room for them."""
+    """Return what is missing for so many hosts, "" if nothing is, and which idle pools make room for them."""
     if world.bounded and (missing := capacity.shortage_of_hosts(capacity.Share(hosts=wanted), used, limits)):
         return missing, _pools_to_evict(used.hosts + wanted - limits.max_hosts, world.clusters, world.others)
     taken = sum(_size(cluster) for cluster in world.clusters if cluster.is_live())
@@ -216,7 +216,7 @@ def _queued_reason(reason: str, ahead: int) -> Why:
 
 
 def _end_notes(spec: JobSpec, world: PlacementSnapshot, limits: Limits, pool: Cluster | None) -> tuple[str, ...]:
-    """Say before the job what would otherwise be a surprise at its end: ended helpers, what becomes of the pool."""
+    """Return notes before the start about surprises at the end: helpers that end, and the fate of the pool."""
     helpers = helper_notes(spec.instance_groups)
     seconds = keep_alive.keep_alive_after(spec, pool)
     if seconds <= 0:

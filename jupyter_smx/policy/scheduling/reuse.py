@@ -44,12 +44,12 @@ def reuse_key(spec: JobSpec, user: str, image: Image | None = None, interpreter:
 
 
 def key_of_job(job: Job, user: str) -> ReuseKey:
-    """Give the key of a job on record."""
+    """Return the key of a job on record."""
     return reuse_key(job.spec, user, job.image, job.interpreter)
 
 
 def _groups(groups: tuple[InstanceGroup, ...], *, one_each: bool) -> dict[str, str]:
-    """Say which hosts there are: field by field where both sides have one group, else in one line."""
+    """Format the hosts: field by field if both sides have one group, else in one line."""
     if one_each:
         return {
             "group name": groups[0].name,
@@ -67,7 +67,7 @@ def _group(group: InstanceGroup) -> str:
 
 
 def _images(wanted: Image | None, found: Image | None) -> tuple[str, str]:
-    """Say of two images what they are called, with their ids where that is not enough; equal ones in equal words."""
+    """Return the names of two images, with ids if the names are equal; "" twice if the images are equal."""
     if wanted == found:
         return "", ""
     if wanted is None or found is None or wanted.name != found.name:
@@ -139,7 +139,7 @@ def rejection_reasons(
     reachable: Collection[str],
     of_other_times: Mapping[str, tuple[Difference, ...]] = MappingProxyType({}),
 ) -> tuple[Difference, ...]:
-    """Say of every live cluster, when none fits, what was wrong: fields of the key, busy, not reachable, expired."""
+    """Return why no live cluster fits: fields of the key that differ, in use, not reachable, or about to expire."""
     found: list[Difference] = []
     for cluster in clusters:
         if cluster.state in _TERMINAL_STATES:

@@ -202,14 +202,14 @@ class ControllerApp(Application):
     def configure(self, argv: list[str]) -> None:
         """Read the command line and the configuration files; the command line wins.
 
-        :raises ValidationError: a file that cannot be run, or a name in it that configures nothing.
-        :raises SystemExit: a value that a trait does not take; traitlets has said which.
+        :raises ValidationError: a file cannot be run, or has an unknown name.
+        :raises SystemExit: a trait refuses a value; traitlets has printed it.
         """
         try:
             self.parse_command_line(argv)
             said_here = deepcopy(self.config)
             self.load_config_file(self.config_name, path=jupyter_config_path())
-        except Exception as error:  # the border to a file that the administrator wrote: it can raise anything
+        except Exception as error:  # the border to a file of the administrator, which can raise anything
             raise ValidationError(
                 f"{self.config_name} cannot be read: {type(error).__name__}: {error}.",
                 field="config",
@@ -220,9 +220,9 @@ class ControllerApp(Application):
         registry.check_config(self.config, type(self), registry.engine_class_names())
 
     def limits(self) -> Limits:
-        """Give the administrator's choices as plain values.
+        """Return the administrator's settings as plain values.
 
-        :raises ValidationError: a row of the catalogue that is none.
+        :raises ValidationError: a row of the catalogue is invalid.
         """
         return Limits(
             catalogue=self._catalogue(),
@@ -296,10 +296,10 @@ class Engines:
         self._engines: dict[str, Engine] = {}
 
     def __call__(self, name: str) -> Engine:
-        """Give the engine of that name.
+        """Return the engine of that name.
 
         :raises ValidationError: no such engine.
-        :raises RefusedError: what it needs is not installed.
+        :raises RefusedError: a requirement of it is not installed.
         """
         found = self._engines.get(name)
         if found is None:
@@ -309,10 +309,10 @@ class Engines:
     def target_names(self, kind: str) -> Sequence[str]:
         """List names that may follow the colon of ``--engine``. Blocks.
 
-        The engine is made for this question alone, because one without a target may be refused.
+        The engine is created for this call alone, because one without a target may be refused.
 
         :raises ValidationError: no such engine.
-        :raises RefusedError: what it needs is not installed.
+        :raises RefusedError: a requirement of it is not installed.
         """
         return registry.engine_class(kind)(parent=self._app).target_names()
 
@@ -340,7 +340,7 @@ async def _acquire_lock(lock: SingletonLock) -> bool:
 async def serve(app: ControllerApp) -> None:
     """Run the controller of the data folder until it is stopped, or return at once if one runs already.
 
-    :raises SmxError: it cannot start; the text says why and what helps.
+    :raises SmxError: it cannot start; the text has the reason and the cure.
     """
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

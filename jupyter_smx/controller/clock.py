@@ -13,7 +13,7 @@ CLOCK_CHANGE_THRESHOLD = 2.0
 
 
 def monotonic_clock() -> float:
-    """Give seconds since some moment, with the time that a laptop slept where the system counts it."""
+    """Return seconds since an arbitrary moment; includes the time of a laptop's sleep if the system counts it."""
     boot: int | None = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 

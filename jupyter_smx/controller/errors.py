@@ -26,7 +26,7 @@ class FencedError(SmxError):
 
 
 class RecordsError(UnavailableError):
-    """The file of the records refuses: full disk, read-only, damaged. What was decided was not written down."""
+    """The file of the records cannot be used: full disk, read-only, damaged. The decision was not recorded."""
 
 
 class StaleError(SmxError):
@@ -42,29 +42,29 @@ class UnexpectedError(SmxError):
 
 _FREE_SPACE = "for free disk space"
 _DISK_FIELDS = ("data_dir", "destination", "source")
-"""What errors of files on disks of this machine are about; a time-out of a network is no fault of a disk."""
+"""Fields of errors about files on disks of this machine; a time-out of a network is no fault of a disk."""
 
 
 def is_records_disk_full(error: SmxError) -> bool:
-    """Say whether the records cannot be written because their disk is full."""
+    """Return True if the records cannot be written because their disk is full."""
     full = find_errno(error) in NO_ROOM or "disk is full" in str(error.__cause__ or error)
     return isinstance(error, RecordsError) and full
 
 
 def is_disk_outage(error: SmxError) -> bool:
-    """Say whether a file system of this machine failed in a way that mostly passes, which is waited for a while."""
+    """Return True if a file system of this machine failed in a way that usually passes, so that a retry makes sense."""
     return error.field in _DISK_FIELDS and is_outage(error)
 
 
 def is_outage_over(since: float, now: float) -> bool:
-    """Say whether a file system that fails ``since`` a moment, in seconds, is waited for no longer."""
+    """Return True if a file system that fails ``since`` a moment (seconds) has failed for too long to wait longer."""
     return now - since >= OUTAGE_LIMIT
 
 
 def disk_wait(error: SmxError) -> str:
-    """Say what is waited for, as in "Finalizing waits <for free disk space>"; "" where it is no disk.
+    """Return what a step waits for, as in "Finalizing waits <for free disk space>"; "" if it is no disk.
 
-    Lists show it, so it names no path.
+    Lists show it, so it contains no path.
     """
     if isinstance(error, RecordsError):
         return (
@@ -78,9 +78,9 @@ def disk_wait(error: SmxError) -> str:
 
 @contextmanager
 def log_and_continue(log: logging.Logger, what: str, whose: str) -> Iterator[None]:
-    """Let what cannot be done for one keep no other from its turn; the log says ``what``, with ``whose`` in it.
+    """Log an SmxError and continue with the next item; the line has ``what``, with ``whose`` in it.
 
-    :raises FencedError: another controller took over, so nothing is done for anybody any more.
+    :raises FencedError: another controller took over, so this one stops.
     """
     try:
         yield
@@ -96,7 +96,7 @@ def wrap_unexpected(log: logging.Logger, what: str) -> Iterator[None]:
 
     A ``SmxError`` passes unchanged; any other error is logged with its traceback.
 
-    :raises UnexpectedError: ``what``, a sentence's subject, broke off.
+    :raises UnexpectedError: ``what``, a sentence's subject, failed.
     """
     try:
         yield

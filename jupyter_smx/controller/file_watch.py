@@ -1,7 +1,7 @@
 """Watch the names that make a process the controller: its data folder, the file of its records, its lock and socket.
 
-A program that tidies up, a backup or a user may delete them while the controller lives. It then serves nothing that a
-client finds: it listens again where only the socket is gone, and leaves otherwise.
+A cleanup program, a backup or a user may delete them while the controller lives, and clients then cannot reach it. If
+only the socket is gone, it listens again; otherwise it exits.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _Identity = tuple[int, int]
 
 
 class Loss(Enum):
-    """What a controller has lost, the worst first."""
+    """Losses of a controller, the worst first."""
 
     DATA = "its data folder was deleted"
-    """The records are gone, so it ends its agents and leaves: no other controller has them in its records."""
+    """The records are gone, so it ends its agents and exits: no other controller has them in its records."""
     LOCK = "its lock was deleted or replaced"
-    """Another controller may run; it leaves, and its agents go on."""
+    """Another controller may run; it exits, and its agents continue."""
     SOCKET = "its socket was deleted"
     """It listens again."""
 
@@ -41,9 +41,9 @@ class FileIdentities(Struct, frozen=True):
 
 
 def find_loss(before: FileIdentities, now: FileIdentities, *, is_published: bool) -> Loss | None:
-    """Compare the files with those of the start; ``is_published`` says whether clients find the socket. Pure.
+    """Compare the files with those of the start; ``is_published`` is True if clients find the socket. Pure.
 
-    What was not there at the start is not missed.
+    Files that did not exist at the start do not count.
     """
     if now.folder != before.folder or (before.records is not None and now.records is None):
         return Loss.DATA
@@ -60,7 +60,7 @@ class FileWatch:
         self._before = self._now(FileIdentities(None, None, None))
 
     def find_loss(self, *, is_published: bool) -> Loss | None:
-        """Look at the files and say what is lost; a file system that does not answer now has lost nothing."""
+        """Check the files and return the loss; a file system that does not answer now counts as no loss."""
         return find_loss(self._before, self._now(self._before), is_published=is_published)
 
     def _now(self, known: FileIdentities) -> FileIdentities:
@@ -72,7 +72,7 @@ class FileWatch:
 
 
 def identity(path: Path, known: _Identity | None) -> _Identity | None:
-    """Give device and inode of a file, None where there is none, and ``known`` where the system cannot say it now."""
+    """Return device and inode of a file, None if there is none, and ``known`` if the system does not answer now."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -40,7 +40,7 @@ MAX_EVENTS = 20_000
 
 
 class RetentionPolicy(Struct, frozen=True, kw_only=True):
-    """What is kept: seconds for the folders of ended hosts, bytes of the controller's log before it is put aside."""
+    """Limits: seconds for the folders of ended hosts, bytes of the controller's log before it is rotated."""
 
     ended_hosts: float = 7 * DAY
     log: int = 10 * MIB
@@ -50,9 +50,9 @@ DEFAULT_RETENTION = RetentionPolicy()
 
 
 class Housekeeping:
-    """Two chores, each done once at a time and never by the event loop itself; ``tick`` starts those that are due.
+    """Two background jobs, each run once at a time and outside the event loop; ``tick`` starts those that are due.
 
-    ``clock`` gives seconds since the epoch, for what files say of their age.
+    ``clock`` returns seconds since the epoch, to compare with the times of files.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Housekeeping:
             await self._clean_up_engine(name, in_use, old)
 
     async def _clean_up_engine(self, name: str, in_use: Collection[str], old: float) -> None:
-        """Let an engine end hosts without a record, and delete what old ones left on other machines."""
+        """Run an engine's sweep of hosts without a record, and delete what old ones left on other machines."""
 
         def is_needed(cluster_id: str) -> bool:
             if cluster_id in in_use or cluster_id in self._live_state.clusters:

@@ -179,7 +179,7 @@ class ControllerServer:
             self.reconciler.on_fenced()
         except SmxError as error:
             _log.warning("initial reconcile pass failed: %s", error)
-        except Exception:  # noqa: BLE001 - as for every later look: one bad record must not keep the controller away
+        except Exception:  # noqa: BLE001 - as for every later pass: one bad record must not stop the controller
             _log.exception("initial reconcile pass failed")
 
     async def _close(self, listen_socket: ListenSocket) -> None:
@@ -212,7 +212,7 @@ class ControllerServer:
                 self.reconciler.on_fenced()
                 return
             except SmxError as error:
-                # A full disk, say: what was decided is decided again when there is room.
+                # For example a full disk: the decision is made again when there is space.
                 _log.warning("reconcile pass failed: %s", error)
             except Exception:  # noqa: BLE001 - the border of the loop: one bad record must not end all others' jobs
                 _log.exception("reconcile pass failed")
@@ -224,7 +224,7 @@ class ControllerServer:
             await asyncio.sleep(min(TICK, max(self._idle_exit / 4, 0.01)))
 
     async def _leaves_after_loss(self, listen_socket: ListenSocket) -> bool:
-        """Look whether the files of this controller are still there, and act where they are not; True: it has to leave.
+        """Check if the files of this controller still exist, and act if not; True: the controller has to exit.
 
         The agents of a deleted data folder end first, since no other controller has them in its records.
         """
@@ -278,7 +278,7 @@ class ControllerServer:
         try:
             present = [job for job in jobs if self.store.has_job(job.id)]
         except SmxError:
-            return  # the records are away: what is in no record needs no files
+            return  # the records are unavailable: files are needed only for recorded jobs
         if present:
             asyncio.get_running_loop().run_in_executor(None, self._write_job_files, present)
 
@@ -313,7 +313,7 @@ def _environments(folder: Path, limits: Limits) -> EnvironmentCache:
 
 
 def _spool_of(engine_of: Callable[[str], Engine], job: Job, host: str) -> Path | None:
-    """Give the folder of a job on a host, where that is on this machine."""
+    """Return the folder of a job on a host, if it is on this machine."""
     try:
         folder = engine_of(job.spec.engine).spool_path(job.cluster, host)
     except SmxError:
@@ -325,7 +325,7 @@ def _is_bounded(engine_of: Callable[[str], Engine], engine: str) -> bool:
     try:
         return engine_of(engine).capabilities.bounded_by_machine
     except SmxError:
-        return False  # an engine that cannot be had now: nothing can be said of it
+        return False  # the engine cannot be created now, so the answer is unknown
 
 
 def _new_cluster_id() -> str:

@@ -52,7 +52,7 @@ class SingletonLock:
         return True
 
     def release(self) -> None:
-        """Give it back; idempotent."""
+        """Release the lock. Idempotent."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -94,9 +94,9 @@ class ListenSocket:
         self._inode = (found.st_dev, found.st_ino)
 
     def publish(self) -> None:
-        """Put the name there in one step; a socket that a killed controller left is replaced.
+        """Create the name in one step; a socket that a killed controller left is replaced.
 
-        :raises OSError: it cannot have the name now; its file is removed then, since :meth:`rebind` makes another.
+        :raises OSError: the name cannot be created now; its file is removed then, since :meth:`rebind` makes another.
         """
         try:
             self._temporary_path.replace(self.path)
@@ -105,7 +105,7 @@ class ListenSocket:
             raise
 
     def is_published(self) -> bool:
-        """Say whether clients find this socket under its name; also True where the system cannot say it now."""
+        """Return True if clients find this socket under its name, or if the system does not answer now."""
         try:
             found = self.path.lstat()
         except (FileNotFoundError, NotADirectoryError):
@@ -115,9 +115,9 @@ class ListenSocket:
         return (found.st_dev, found.st_ino) == self._inode
 
     def rebind(self) -> socket.socket:
-        """Make another socket and give the one before, which has no name any more; the caller closes that.
+        """Create another socket and return the previous one, which has no name any more; the caller closes that.
 
-        :raises OSError: it cannot be made now; the one before stays.
+        :raises OSError: it cannot be created now; the previous one stays.
         """
         before = self.socket, self._temporary_path
         try:

@@ -25,9 +25,9 @@ _log = logging.getLogger(__name__)
 class Agents:
     """Streams by cluster and host.
 
-    ``on_event(cluster, host, header)`` receives every event of an agent, ``on_close(cluster, host, reason)`` reports
-    that a stream ended by itself. ``ping_every`` and ``timeout`` are seconds; after ``misses`` silent periods a stream
-    is closed. ``clock`` gives seconds since the epoch; without it the clocks of hosts are taken as the same.
+    ``on_event(cluster, host, header)`` receives every event of an agent, ``on_close(cluster, host, reason)`` is called
+    when a stream ends by itself. ``ping_every`` and ``timeout`` are seconds; after ``misses`` silent periods a stream
+    is closed. ``clock`` returns seconds since the epoch; without it the clocks of hosts count as equal.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Agents:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def open(self, engine: Engine, handle: Handle, epoch: int) -> dict[str, dict[str, Any]]:
-        """Greet the agent on every host, over streams that are open already or are opened now; all or none.
+        """Send ``hello`` to the agent on every host, over existing or new streams; all or none.
 
-        ``epoch`` is the controller's: an agent closes the streams of older ones. Gives the greetings by host.
+        ``epoch`` is the controller's: an agent closes the streams of older ones. Return the replies by host.
 
         :raises UnavailableError: an agent cannot be reached.
         :raises VersionMismatchError: an agent speaks another protocol.
@@ -74,12 +74,12 @@ class Agents:
         }
 
     def is_open(self, cluster: str) -> bool:
-        """Say whether every host of ``cluster`` was greeted and can be reached now."""
+        """Return True if every host of ``cluster`` replied to ``hello`` and has an open stream."""
         hosts = self._hosts.get(cluster)
         return hosts is not None and hosts <= self._streams.get(cluster, {}).keys()
 
     def stream(self, cluster: str, host: str) -> AgentStream:
-        """Give the open stream to a host.
+        """Return the open stream to a host.
 
         :raises UnavailableError: there is none.
         """
@@ -89,12 +89,12 @@ class Agents:
         return stream
 
     def longest_stall(self, cluster: str) -> tuple[str, float] | None:
-        """Give the host of a cluster whose open stream has been silent for longest, and for how many seconds."""
+        """Return the host of a cluster whose open stream has been silent for longest, and the seconds."""
         silent = ((host, stream.stalled_seconds()) for host, stream in self._streams.get(cluster, {}).items())
         return max((one for one in silent if one[1]), key=lambda one: one[1], default=None)
 
     def request_stop(self, job: Job, hosts: Iterable[str], grace: float, cause: str) -> None:
-        """Ask hosts to end their part of a job: SIGTERM now, and SIGKILL after ``grace`` seconds.
+        """Request hosts to end their part of a job: SIGTERM now, and SIGKILL after ``grace`` seconds.
 
         :raises UnavailableError: one of them has no open stream.
         """
@@ -112,9 +112,9 @@ class Agents:
             self._close_stream(stream)
 
     async def end_all(self, timeout: float) -> None:
-        """Ask every agent that can be reached to end its host with all of its processes; wait for the answers.
+        """Send a request to every reachable agent to end its host with all processes; wait for the answers.
 
-        ``timeout`` is in seconds. What does not answer ends by its own deadline.
+        ``timeout`` is in seconds. Agents that do not answer end at their own deadline.
         """
         streams = [stream for streams in self._streams.values() for stream in streams.values()]
         await asyncio.gather(*(stream.request("end", timeout=timeout) for stream in streams), return_exceptions=True)

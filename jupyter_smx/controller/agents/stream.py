@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 READ_SIZE = 262_144
 _NOTABLE_DIFFERENCE = 2.0
-"""Seconds by which the difference of two clocks changes before a line of the log says so."""
+"""Change of the difference of two clocks, in seconds, that is logged."""
 _SILENT_PERIODS = 1.5
 ANSWER_WITHIN = 30.0
 """Seconds; every operation of an agent is quick, and long work reports by events."""
@@ -112,15 +112,15 @@ class AgentStream:
         self._read_task = self._loop.create_task(self._read_loop(), name=f"listen {host}")
 
     def is_open(self) -> bool:
-        """Say whether requests can still be sent."""
+        """Return True if requests can still be sent."""
         return not self._reason
 
     def stalled_seconds(self) -> float:
-        """Give the seconds for which the host has sent nothing; 0.0 below two periods of pings."""
+        """Return the seconds since the host sent anything; 0.0 below two periods of pings."""
         return self._loop.time() - self._last_received_at if self._is_silent else 0.0
 
     def clock_ahead(self) -> float:
-        """Give the seconds by which the host's clock is ahead; 0.0 where the clocks may be the same."""
+        """Return the seconds by which the host's clock is ahead; 0.0 if the clocks may be the same."""
         return 0.0 if self._host_clock is None else self._host_clock.seconds()
 
     def send_now(
@@ -153,7 +153,7 @@ class AgentStream:
         """Send a request and wait for its answer: header and bytes.
 
         :raises UnavailableError: the stream closed, or no answer came in ``timeout`` seconds.
-        :raises SmxError: the agent refused; the class says how.
+        :raises SmxError: the agent refused; the class shows how.
         """
         return await self.send_now(op, timeout=timeout, **fields)
 
@@ -268,7 +268,7 @@ class AgentStream:
     def _compare_clocks(self, said: object, sent_at: tuple[float, float]) -> None:
         remote, before = agent_messages.parse_moment(said), self.clock_ahead()
         if remote is None or self._clock is None:
-            return  # an agent of an earlier version does not say it
+            return  # an agent of an earlier version does not send it
         now, elapsed = self._clock(), self._loop.time() - sent_at[1]
         measured = measure_host_clock(remote, sent_at[0], now, elapsed)
         self._host_clock = best_host_clock(self._host_clock, measured)
@@ -283,7 +283,7 @@ class AgentStream:
         try:
             self._on_event(self.host, header)
         except Exception:  # noqa: BLE001
-            # The border between an agent's events and our decisions: one bad event must not stop the reader.
+            # The border between an agent's events and the controller: one bad event must not stop the reader.
             _log.exception("event=%s host=%s handling failed", header.get("event"), self.host)
 
     def _drop(self, header: Mapping[str, Any]) -> None:
@@ -322,7 +322,7 @@ class AgentStream:
         if now - self._last_received_at >= self._receive_timeout:
             self._fail(f"The agent sent nothing for {format_duration(now - self._last_received_at)}.")
             return
-        # The answer to a ping comes after it, so one missed answer is a little less than two periods.
+        # The answer to a ping comes after the ping, so one missed answer takes a little less than two periods.
         self._is_silent = now - self._last_received_at >= _SILENT_PERIODS * self._ping_every
         self.send_now("ping", timeout=2 * self._receive_timeout)
         self._next_ping_at = now + self._ping_every

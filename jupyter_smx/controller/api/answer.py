@@ -24,7 +24,7 @@ class Answer(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
     file: Path | None = None
     skips_gaps: bool = False
-    """Whether holes in the file are left out, and not sent as zeros."""
+    """True if holes in the file are left out, instead of sent as zeros."""
 
 
 def json_answer(content: object, status: int | None = None) -> Answer:

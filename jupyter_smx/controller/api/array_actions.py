@@ -21,7 +21,7 @@ class ArraySubmission(ArrayRequest, frozen=True, kw_only=True):
     id: str
 
     def request(self) -> ArrayRequest:
-        """Give the request without the id."""
+        """Return the request without the id."""
         return ArrayRequest(spec=self.spec, tasks=self.tasks, title=self.title, max_concurrent=self.max_concurrent)
 
 
@@ -39,7 +39,7 @@ async def submit_array(request: ApiHandler) -> Answer:
 
 
 async def get_array(request: ApiHandler) -> Answer:
-    """Give an array and its tasks, or wait until more than ``ended`` of them have ended."""
+    """Return an array and its tasks, or wait until more than ``ended`` of them have ended."""
     arrays = request.facade.arrays
     array = arrays.find(request.ref)
     wait = request.query(routes.WAIT)
@@ -50,7 +50,7 @@ async def get_array(request: ApiHandler) -> Answer:
 
 
 def stop_array(request: ApiHandler) -> Answer:
-    """Ask every task of an array to stop."""
+    """Request the stop of every task of an array."""
     arrays = request.facade.arrays
     return json_answer(arrays.stop(arrays.find(request.ref), abandon=request.query(routes.ABANDON)))
 

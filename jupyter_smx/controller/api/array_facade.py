@@ -90,7 +90,7 @@ class ArrayFacade:
             )
         if len(self._live_state.jobs) + len(wish.tasks) > self._live_state.limits.max_jobs_queued:
             raise checks.queue_full_error(self._live_state.limits)
-        # Once: to say it of an array that they come after, its tasks are counted.
+        # Once for all tasks: to check an array as a dependency, its tasks are counted.
         self._validator.check_dependencies(wish.spec)
 
     def _admit(
@@ -141,11 +141,11 @@ class ArrayFacade:
         return self._records.find(ref)
 
     def summary(self, array: Array) -> ArraySummary:
-        """Say of an array what lists show."""
+        """Return the summary of an array, as lists show it."""
         return array_summary(array, self._records.counts(array.id))
 
     def newest(self, limit: int) -> list[ArraySummary]:
-        """Give the newest arrays."""
+        """Return the newest arrays."""
         return [self.summary(array) for array in self._records.newest(limit)]
 
     def tasks(self, array: Array) -> list[JobSummary]:
@@ -157,7 +157,7 @@ class ArrayFacade:
         return self._live_state.refresh_summaries(self._records.single_jobs(limit))
 
     async def wait(self, array: Array, ended: int, timeout: float) -> None:
-        """Come back when more than ``ended`` tasks have a verdict, or all, or when the seconds are over."""
+        """Return when more than ``ended`` tasks, or all, have a verdict, or after ``timeout`` seconds."""
         deadline = self._live_state.monotonic() + timeout
         while (live := self._live_state.job_queue.task_count(array.id)) and array.size - live <= ended:
             left = deadline - self._live_state.monotonic()

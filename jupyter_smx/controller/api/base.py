@@ -73,7 +73,7 @@ class ApiHandler(BoundedBodyHandler):
 
     @property
     def services(self) -> HandlerServices:
-        """Give what was given to the server."""
+        """Return the services of the server."""
         found: HandlerServices = self.settings["services"]
         return found
 
@@ -83,7 +83,7 @@ class ApiHandler(BoundedBodyHandler):
         return self.services.facade
 
     def set_default_headers(self) -> None:
-        """Say only what is needed."""
+        """Set only the necessary headers."""
         self.clear_header("Server")
         self.set_header("Content-Type", "application/json")
 
@@ -100,7 +100,7 @@ class ApiHandler(BoundedBodyHandler):
     def body(self, kind: type[_T]) -> _T:
         """Read the request's body.
 
-        :raises ValidationError: not JSON, or not of that kind; says at which field.
+        :raises ValidationError: not JSON, or not of that type; the text has the field.
         """
         try:
             return self._decode(kind)
@@ -149,11 +149,11 @@ class ApiHandler(BoundedBodyHandler):
 
     @property
     def ref(self) -> str:
-        """Return the reference in the path: which job, array or pool is meant."""
+        """Return the reference in the path, of a job, array or pool."""
         return self.path_args[0]
 
     def attempt(self, job: Job) -> int:
-        """Read which run of a job is meant: ``attempt``, or the newest if the query has none, or 0.
+        """Return the run of a job in the query: ``attempt``, or the newest without it, or 0.
 
         :raises ResourceNotFoundError: the job has not begun that run.
         """
@@ -173,7 +173,7 @@ class ApiHandler(BoundedBodyHandler):
         return self.query(ATTEMPT) or job.attempt
 
     async def write_answer(self, answer: Answer) -> None:
-        """Send what an action gave."""
+        """Send the result of an action."""
         status = answer.status or self.route.status
         self.set_status(status)
         for name, value in answer.headers.items():
@@ -190,7 +190,7 @@ class ApiHandler(BoundedBodyHandler):
         """Leave out what only a cache would read."""
 
     async def _send_file(self, path: Path, *, skips_gaps: bool) -> None:
-        """Stream a file; of one that still grows, the bytes that it has now."""
+        """Stream a file; of a growing one, its current bytes."""
         with path.open("rb", buffering=0) as file:
             whole = [(0, os.fstat(file.fileno()).st_size)]
             ranges = log_file.data_ranges(file.fileno()) if skips_gaps else whole

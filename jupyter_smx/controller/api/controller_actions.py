@@ -31,7 +31,7 @@ def get_engine(request: ApiHandler) -> Answer:
 
 
 async def list_changes(request: ApiHandler) -> Answer:
-    """Give the events after a number, or wait for one while there is none."""
+    """Return the events after a number, or wait for one if there is none."""
     since = request.query(routes.SINCE_EVENT)
     until = time.monotonic() + request.query(routes.WAIT)
     changes = request.facade.changes(since, EVENTS_AT_ONCE)
@@ -43,12 +43,12 @@ async def list_changes(request: ApiHandler) -> Answer:
 
 
 def describe_controller(request: ApiHandler) -> Answer:
-    """Give version, protocol, process, epoch, newest event and data folder."""
+    """Return version, protocol, process, epoch, newest event and data folder."""
     return json_answer(request.services.about())
 
 
 async def diagnose(request: ApiHandler) -> Answer:
-    """Give what a doctor's page shows of the controller and its engines, or of one engine."""
+    """Return the data of the doctor page about the controller and its engines, or about one engine."""
     return json_answer(await request.facade.doctor(request.query(routes.ENGINE)))
 
 

@@ -123,9 +123,9 @@ class ControllerFacade:
         return self._reconciler.admit(replace(job, name=job_name(spec.base_name, job_id, len(job_id)))), True
 
     def plan(self, spec: JobSpec, image: Image | None = None, interpreter: str | None = None) -> dict[str, Any]:
-        """Say where a job would go and what the engine would be asked; nothing is created.
+        """Return where a job would run and the request to the engine; nothing is created.
 
-        ``image`` is what :meth:`SubmissionValidator.peek_image` said, ``interpreter`` is as for :meth:`submit`.
+        ``image`` is the result of :meth:`SubmissionValidator.peek_image`, ``interpreter`` is as for :meth:`submit`.
         """
         spec = self.validator.complete(spec)
         self.validator.check(spec)
@@ -171,7 +171,7 @@ class ControllerFacade:
         return replace(job, why=placement.add_lost_notes(decision.why, job)) if waits else job
 
     def summary(self, job: Job) -> JobSummary:
-        """Say of a job what lists show."""
+        """Return the summary of a job, as lists show it."""
         return self._live_state.summary(job)
 
     def advice(self, job: Job, usage: JobUsage) -> JobAdvice:
@@ -179,7 +179,7 @@ class ControllerFacade:
         return self._live_state.advice(job, usage)
 
     def bill(self, job: Job) -> Bill:
-        """Say what a job is billed for."""
+        """Return the bill of a job."""
         return self._live_state.bill(job)
 
     def compare(self, ref: str, other: str) -> Comparison:
@@ -209,15 +209,15 @@ class ControllerFacade:
         return wanted.abandon(job) if abandon else wanted.stop(job)
 
     def interrupt(self, ref: str) -> Job:
-        """Take the hosts of a spot job away, as the market does.
+        """Interrupt a spot job: take its hosts away, as the spot market does.
 
         :raises ValidationError: it is no spot job.
-        :raises ResourceInUseError: no hosts work for it now.
+        :raises ResourceInUseError: it has no running hosts now.
         """
         return self._reconciler.desired_state.interrupt(self._live_state.job(ref))
 
     def delete(self, ref: str) -> Job:
-        """Forget a finished job, as SageMaker allows it.
+        """Delete the record of a finished job, as SageMaker allows it.
 
         :raises ResourceInUseError: it is not finished, or its warm pool is available.
         """
@@ -243,7 +243,7 @@ class ControllerFacade:
         return job
 
     async def wait_job(self, ref: str, until: str, timeout: float) -> Job:
-        """Give a job as soon as it is final, or its first line ran, or when the seconds are over."""
+        """Return a job when it is final, or its first line ran, or after ``timeout`` seconds."""
         deadline = self._live_state.monotonic() + timeout
         job = self._live_state.job(ref)
         while not _is_reached(job, until):
@@ -257,7 +257,7 @@ class ControllerFacade:
     # Pools
 
     def pools(self) -> list[PoolSummary]:
-        """Give all live clusters."""
+        """Return all live clusters."""
         return self._live_state.list_pools()
 
     def _idle_pool(self, ref: str) -> Cluster:
@@ -277,7 +277,7 @@ class ControllerFacade:
 
         :raises ResourceInUseError: it is not idle.
         :raises ResourceLimitError: over the cap, or the quota.
-        :raises RefusedError: its engine fixes the end of hosts when it launches them.
+        :raises RefusedError: its engine fixes the end of hosts at their launch.
         """
         cluster = self._idle_pool(ref)
         if seconds == 0:
@@ -308,7 +308,7 @@ class ControllerFacade:
             self._check_quota(cluster)
 
     def _check_quota(self, cluster: Cluster) -> None:
-        """Let hosts that wait for a task, and so are in no quota, become a pool like any other."""
+        """Check the quota for hosts that waited for a task of an array, and so did not count, as for any pool."""
         others = [other for other in self._live_state.clusters.values() if other.id != cluster.id]
         full = keep_alive.warm_pool_quota_error(cluster.key.instance_groups, others, self._live_state.limits)
         if full:
@@ -321,7 +321,7 @@ class ControllerFacade:
             )
 
     def release(self, ref: str) -> PoolSummary:
-        """Begin to end an idle pool.
+        """Start to release an idle pool.
 
         :raises ResourceInUseError: it is not idle.
         """
@@ -333,7 +333,7 @@ class ControllerFacade:
     # The rest
 
     def changes(self, since: int, limit: int) -> Changes:
-        """Give the events after a number."""
+        """Return the events after a number."""
         events, newest, reset = self._live_state.store.events_since(since, limit)
         return Changes(events=tuple(events), seq=newest, reset=reset)
 
@@ -359,7 +359,7 @@ class ControllerFacade:
         return sorted({*known, *(name for name in live if ":" in name)})
 
     def _used_share(self) -> capacity.Share:
-        """Add up what hosts hold of this machine; those of engines that do not share it hold nothing of it."""
+        """Add up the shares of this machine that hosts hold; hosts of other engines hold none."""
         total = capacity.Share()
         for cluster in self._live_state.clusters.values():
             limits = self._live_state.limits_of(cluster.key.engine)
@@ -378,7 +378,7 @@ class ControllerFacade:
         return EngineInfo(name=name, interpreters=interpreters, same_paths=declared.same_paths)
 
     async def engine_names(self, engine: str = "") -> EngineNames:
-        """List the names of engines, and what options name on one of them.
+        """List the names of engines, and the names of options on one of them.
 
         :raises ResourceNotFoundError: there is no such engine.
         """
@@ -387,7 +387,7 @@ class ControllerFacade:
         return await self._engine_listing.list_names(engine)
 
     async def doctor(self, engine: str = "") -> dict[str, Any]:
-        """Give what a doctor's page shows of the controller and of every engine, or of one engine alone.
+        """Return the data of the doctor page about the controller and every engine, or one engine.
 
         :raises ResourceNotFoundError: there is no such engine.
         """
@@ -417,7 +417,7 @@ class ControllerFacade:
         }
 
     async def fix(self, engine: str = "") -> dict[str, list[str]]:
-        """Let every engine, or one, remove what it left; return what was removed, or why nothing was, by engine.
+        """Run the cleanup of every engine, or one; return what was removed, or why nothing was, by engine.
 
         :raises ResourceNotFoundError: there is no such engine.
         """

@@ -49,7 +49,7 @@ class ApiServer(HTTPServer):
         super().handle_stream(stream, address)
 
     def on_close(self, server_conn: object) -> None:
-        """See a connection end."""
+        """Record the end of a connection."""
         super().on_close(server_conn)
         self.connections -= 1
 
@@ -79,7 +79,7 @@ class NotFoundHandler(ApiHandler):
     """Every other address."""
 
     def prepare(self) -> None:
-        """Say that nothing is here."""
+        """Answer that the path does not exist."""
         super().prepare()
         raise HTTPError(404, f"There is no route {self.request.path}.")
 

@@ -62,7 +62,7 @@ async def _submit(request: ApiHandler, job_id: str, spec: JobSpec) -> Answer:
 
 
 async def plan_job(request: ApiHandler) -> Answer:
-    """Say where a job would run and why, and what would be sent there."""
+    """Return where a job would run and why, and the files that would be sent there."""
     spec = request.body(PlanRequest).spec
     image = await request.facade.validator.peek_image(spec)
     interpreter = await request.facade.validator.resolve_interpreter(spec)
@@ -71,7 +71,7 @@ async def plan_job(request: ApiHandler) -> Answer:
 
 
 def list_jobs(request: ApiHandler) -> Answer:
-    """Give one page of jobs, newest first."""
+    """Return one page of jobs, newest first."""
     limit = request.query(routes.LIMIT_JOBS)
     status = _status(request.query(routes.STATUS))
     if not request.query(routes.WITH_TASKS):
@@ -81,7 +81,7 @@ def list_jobs(request: ApiHandler) -> Answer:
 
 
 async def get_job(request: ApiHandler) -> Answer:
-    """Give the record, or wait until its first line or its end."""
+    """Return the record, or wait until the first line or the end of the job."""
     facade = request.facade
     wait = request.query(routes.WAIT)
     until = request.query(routes.UNTIL)
@@ -102,7 +102,7 @@ async def delete_job(request: ApiHandler) -> Answer:
 
 
 def stop_job(request: ApiHandler) -> Answer:
-    """Ask a job to stop."""
+    """Request the stop of a job."""
     return job_answer(request.facade, request.facade.stop(request.ref, abandon=request.query(routes.ABANDON)))
 
 
@@ -112,20 +112,20 @@ def interrupt_job(request: ApiHandler) -> Answer:
 
 
 async def get_job_shell(request: ApiHandler) -> Answer:
-    """Give the command that opens a shell on a host of a job."""
+    """Return the command that opens a shell on a host of a job."""
     shells = request.facade.shell_commands
     return json_answer(await shells.command_for_job(request.ref, request.query(routes.HOST)))
 
 
 async def get_metrics(request: ApiHandler) -> Answer:
-    """Give the progress of a job and the points of its metrics."""
+    """Return the progress of a job and the points of its metrics."""
     job = request.facade.job(request.ref)
     attempt, since = request.attempt(job), request.query(routes.SINCE)
     return json_answer(await request.wait_while_connected(request.services.metrics(job, attempt, since)))
 
 
 async def get_usage(request: ApiHandler) -> Answer:
-    """Give what a job used of its hosts, or of one of them."""
+    """Return the resource usage of a job on its hosts, or on one of them."""
     job = request.facade.job(request.ref)
     host, since = request.query(routes.USAGE_HOST), request.query(routes.SINCE)
     selected = check_host(job, host) if host else "", request.attempt(job), since
@@ -133,7 +133,7 @@ async def get_usage(request: ApiHandler) -> Answer:
 
 
 async def get_advice(request: ApiHandler) -> Answer:
-    """Give advice on how a job could run better."""
+    """Return advice on how a job could run better."""
     job = request.facade.job(request.ref)
     usage = await request.wait_while_connected(request.services.usage(job, "", request.attempt(job), 0.0))
     return json_answer(request.facade.advice(job, usage))

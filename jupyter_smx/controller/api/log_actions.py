@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _requested_log(request: ApiHandler, job: Job) -> tuple[str, int, Path]:
-    """Give host, attempt (the newest by default) and file.
+    """Return host, attempt (the newest by default) and file.
 
     :raises ResourceNotFoundError: the job has no such host.
     """
@@ -31,16 +31,16 @@ def _requested_log(request: ApiHandler, job: Job) -> tuple[str, int, Path]:
 
 
 async def read_log(request: ApiHandler) -> Answer:
-    """Give bytes of a host's log from ``offset`` on, or wait for some while there are none.
+    """Return bytes of a host's log from ``offset`` on, or wait for some if there are none.
 
-    Bytes that were left out are passed over: the answer begins behind them, or ends where they begin.
+    A gap in the log is skipped: the answer begins after it, or ends where it begins.
     """
     facade = request.facade
     job = facade.job(request.ref)
     host, attempt, path = _requested_log(request, job)
     until = time.monotonic() + request.query(routes.WAIT)
     while True:
-        # The status is read before the file: what came with it is in the file by then.
+        # Read the status before the file: output that came before it is then in the file.
         now = facade.job(job.id)
         final = is_over(now, attempt)
         piece = _read(request, path)
@@ -64,7 +64,7 @@ async def read_log(request: ApiHandler) -> Answer:
 
 
 async def search_log(request: ApiHandler) -> Answer:
-    """Give the bytes at which lines contain words, the last first, between ``after`` and ``before``.
+    """Return the offsets of lines that contain words, the last first, between ``after`` and ``before``.
 
     One answer covers a part only: ``reached`` is the ``before`` of the next request, until it is ``after``.
     """
@@ -76,13 +76,13 @@ async def search_log(request: ApiHandler) -> Answer:
 
 
 def download_log(request: ApiHandler) -> Answer:
-    """Stream a log; of one that still grows, what it contains now. Bytes that were left out are not sent."""
+    """Stream a log; of a growing one, its current content. Gaps are not sent."""
     *_, path = _requested_log(request, request.facade.job(request.ref))
     return file_answer(path, skips_gaps=True) if path.is_file() else bytes_answer(b"")
 
 
 def check_host(job: Job, host: str) -> str:
-    """Give the name of a host back when the job has one of that name.
+    """Return the name of a host if the job has such a host.
 
     :raises ResourceNotFoundError: it has none.
     """
@@ -102,7 +102,7 @@ def _hosts(job: Job) -> list[str]:
 
 
 def _read(request: ApiHandler, path: Path) -> log_file.LogPiece:
-    """Read the bytes that a query asks for."""
+    """Read the bytes that a query selects."""
     limit, before = request.query(routes.LIMIT_BYTES), request.query(routes.END_BYTE)
     if last := request.query(routes.LAST):
         return log_file.read_last(path, last, limit)

@@ -35,7 +35,7 @@ def release_pool(request: ApiHandler) -> Answer:
 
 
 async def get_pool_shell(request: ApiHandler) -> Answer:
-    """Give the command that opens a shell on a host of a pool."""
+    """Return the command that opens a shell on a host of a pool."""
     shells = request.facade.shell_commands
     return json_answer(await shells.command_for_pool(request.ref, request.query(routes.HOST)))
 

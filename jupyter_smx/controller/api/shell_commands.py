@@ -105,6 +105,6 @@ class ShellCommands:
 
 
 def _handle(cluster: Cluster) -> Handle | None:
-    """Give what finds the hosts; None while they are not all there."""
+    """Return the handle of the hosts; None while not all of them exist."""
     handle = cluster.handle
     return handle if handle is not None and handle.hosts and cluster.state in _STATES_WITH_HOSTS else None

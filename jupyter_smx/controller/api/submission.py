@@ -64,9 +64,9 @@ class SubmissionValidator:
         return replace(spec, python=spec.python or sys.executable)
 
     async def resolve_interpreter(self, spec: JobSpec) -> str | None:
-        """Ask the engine which interpreter a job of this spec runs; None where that is one of this machine or an image.
+        """Return the engine's interpreter for a job of this spec; None if it is one of this machine or of an image.
 
-        An engine that cannot say so in time gets the word itself: the job waits for it anyway.
+        If the engine does not answer in time, return the text itself: the job waits for the engine anyway.
 
         :raises RefusedError: there is no such interpreter.
         """
@@ -85,8 +85,8 @@ class SubmissionValidator:
     def check(self, spec: JobSpec) -> None:
         """Check a completed request.
 
-        :raises ValidationError: it asks for something that does not exist, or for more than there is.
-        :raises RefusedError: what its engine needs is not installed or not configured.
+        :raises ValidationError: it names something that does not exist, or needs more than there is.
+        :raises RefusedError: a requirement of its engine is not installed or not configured.
         """
         limits = self._live_state.limits_of(spec.engine)
         checks.check(spec, limits, self._engines)
@@ -138,9 +138,9 @@ class SubmissionValidator:
                 )
 
     def check_python_version(self, job: Job) -> None:
-        """Let a job pass whose hosts can read its variables, as far as their version is known from earlier ones.
+        """Check that a job's hosts can read its variables, if their Python version is known from earlier hosts.
 
-        An interpreter of this machine was looked at by the submitter.
+        The submitter has checked an interpreter of this machine.
 
         :raises ValidationError: they run another version of Python.
         """
@@ -194,9 +194,9 @@ class SubmissionValidator:
         if not spec.image:
             return None
         try:
-            # All else is looked at when the wish is handed in; the name becomes a part of what an engine is asked.
+            # Everything else is checked at the submission; the name becomes a part of a request to an engine.
             image_rules.check(spec, images=self._engine_of(spec.engine).capabilities.images)
             with wrap_unexpected(_log, f"The image lookup of the engine {spec.engine}"):
                 return await self._engine_of(spec.engine).cached_image(spec.image)
         except SmxError:
-            return None  # it is told, or looked for, when the wish is handed in
+            return None  # it is refused, or looked up, at the submission

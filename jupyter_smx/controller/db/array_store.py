@@ -92,7 +92,7 @@ _STATEMENTS = _statements()
 
 
 class ArrayStore:
-    """Reads and writes arrays on the store's connection; what writes is called inside the store's transaction."""
+    """Reads and writes arrays on the store's connection; writing methods are called inside the store's transaction."""
 
     def __init__(self, path: Path, raw: sqlite3.Connection) -> None:
         self._path = path
@@ -114,7 +114,7 @@ class ArrayStore:
             _STATEMENTS["add_task"].run(self._raw, job=job, array=array.id)
 
     def array(self, array_id: str) -> Array | None:
-        """Give the array with exactly this id."""
+        """Return the array with exactly this id."""
         return next(iter(self._read("by_id", ref=array_id)), None)
 
     def find(self, ref: str) -> Array:
@@ -137,7 +137,7 @@ class ArrayStore:
         )
 
     def newest(self, limit: int) -> list[Array]:
-        """Give the newest arrays."""
+        """Return the newest arrays."""
         return self._read("newest", count=limit)
 
     def counts(self, array_id: str) -> ArrayCounts:
@@ -148,15 +148,15 @@ class ArrayStore:
         return ArrayCounts(**found)
 
     def tasks(self, array_id: str) -> list[JobSummary]:
-        """Give the tasks of an array in their order, as of the last write of each, without those that were deleted."""
+        """Return the tasks of an array in their order, as of the last write of each, without deleted ones."""
         return decode_readable(_decode_summary, self._rows("tasks", ref=array_id))
 
     def single_jobs(self, limit: int) -> list[JobSummary]:
-        """Give the newest jobs that are no tasks."""
+        """Return the newest jobs that are no tasks."""
         return decode_readable(_decode_summary, self._rows("singles", count=limit))
 
     def first_with_status(self, array_id: str, status: Status) -> JobSummary | None:
-        """Give the first task of an array that has a status."""
+        """Return the first task of an array that has a status."""
         rows = self._rows("of_status", ref=array_id, status=status.value)
         return next(iter(decode_readable(_decode_summary, rows)), None)
 

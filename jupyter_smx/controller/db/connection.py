@@ -61,16 +61,16 @@ def connect(path: Path) -> Connection:
 
 
 def connect_for_checkpoint(path: Path) -> sqlite3.Connection:
-    """Open records that are there once more, for a thread that moves their write-ahead log.
+    """Open existing records once more, for a thread that moves their write-ahead log.
 
-    :raises sqlite3.Error: they are away.
+    :raises sqlite3.Error: the file is unavailable.
     """
     raw = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
     return _set(raw, f"journal_size_limit={_WAL_SIZE_LIMIT}")
 
 
 def unwritable_error(path: Path, error: BaseException) -> RecordsError:
-    """Say that the records at ``path`` cannot be written, and why."""
+    """Return the error for records at ``path`` that cannot be written, with the reason."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if _is_damaged(error):
         return unreadable_error(path, error)
@@ -84,7 +84,7 @@ def unwritable_error(path: Path, error: BaseException) -> RecordsError:
 
 
 def unreadable_error(path: Path, error: BaseException) -> RecordsError:
-    """Say that the records at ``path`` are there and are not what was written, and why."""
+    """Return the error for records at ``path`` that exist but are damaged, with the reason."""
     return RecordsError(
         f"The records at {path} cannot be read: {error}.",
         field="data_dir",
@@ -96,7 +96,7 @@ def unreadable_error(path: Path, error: BaseException) -> RecordsError:
 
 
 def decode_readable(decode: Callable[[bytes], _Record], rows: Iterable[Sequence[Any]]) -> list[_Record]:
-    """Give the records in the first column of ``rows``; one that is none is logged and hides no other."""
+    """Return the records in the first column of ``rows``; log an invalid one, and return the others."""
     return [record for row in rows for record in _decode_or_skip(decode, row[0])]
 
 

@@ -1,7 +1,7 @@
 """Store jobs, clusters and events in one SQLite file: all SQL, on one connection except for the log.
 
-Every write is one transaction that first looks whether this controller still owns the file. It runs inline on the
-event loop: a commit costs a tenth of a millisecond, the way through a thread three times as much.
+Every write is one transaction that first checks if this controller still owns the file. It runs inline on the event
+loop: a commit takes a tenth of a millisecond, the way through a thread three times as much.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _decode_event = msgspec.json.Decoder(Event).decode
 def _wrap_read_errors(
     method: Callable[Concatenate[Store, _Params], _Result],
 ) -> Callable[Concatenate[Store, _Params], _Result]:
-    """Let a method raise RecordsError for what it cannot read: a damaged page, a record of another version."""
+    """Decorate a method to raise RecordsError for unreadable data: a damaged page, a record of another version."""
 
     @wraps(method)
     def inner(self: Store, /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Result:
@@ -83,7 +83,7 @@ class Store:
         raw = connection.connection.driver_connection
         if not isinstance(raw, sqlite3.Connection):
             raise TypeError("The store supports only SQLite.")
-        # SQLAlchemy writes the statements, the driver says them: half of a write's time went by between the two.
+        # SQLAlchemy builds the statements, the driver runs them: SQLAlchemy's execution took half of a write's time.
         self._raw = raw
         self.arrays = ArrayStore(path, raw)
         self.reserve = Reserve(path.parent)
@@ -105,7 +105,7 @@ class Store:
         return cls(path, connect(path))
 
     def close(self) -> None:
-        """Close the file; what was written stays. Idempotent."""
+        """Close the file; committed data stays. Idempotent."""
         self._connection.close()
         self._raw.close()
 
@@ -121,17 +121,17 @@ class Store:
         clock: ClockOffset | None = None,
         durable: bool = False,
     ) -> tuple[Event, ...]:
-        """Write all of it or nothing, and give the events back with their numbers.
+        """Write all of it or nothing, and return the events with their numbers.
 
-        With ``array`` the jobs are its tasks, and new. ``clock`` is what records are written by from now on.
-        What pages show of a job is the summary in its event here, or one made of its record alone.
-        ``durable`` waits until the disk has it: for whatever precedes a launch that outlives this machine's power.
-        Without it a crash of the controller still loses nothing.
+        With ``array``, the jobs are its tasks, and new. ``clock`` becomes the clock of the records. The summary of a
+        job on pages is the one in its event here, or else made of its record. ``durable`` waits until the data is on
+        the disk: for writes before a launch that outlives a power failure of this machine. Without it a crash of the
+        controller still loses nothing.
 
         :raises FencedError: another controller opened the records since.
         :raises StaleError: a job's verdict would change, or a cluster has a higher lease than the one given.
         :raises ResourceInUseError: a new job has the name of another one.
-        :raises RecordsError: disk full, or the file is away.
+        :raises RecordsError: the disk is full, or the file is unavailable.
         """
         told = {event.job.id: event.job for event in events if event.job is not None}
         with self._transaction(durable=durable):
@@ -193,7 +193,7 @@ class Store:
             return 0
 
     def last_seq(self) -> int:
-        """Give the number of the newest event, 0 when there was none ever."""
+        """Return the number of the newest event, 0 if there never was one."""
         return self._seq
 
     @_wrap_read_errors
@@ -204,28 +204,28 @@ class Store:
 
     @_wrap_read_errors
     def live_jobs(self) -> list[Job]:
-        """Give the jobs without a verdict, oldest first."""
+        """Return the jobs without a verdict, oldest first."""
         return decode_readable(_decode_job, tables.LIVE_JOBS.run(self._raw))
 
     @_wrap_read_errors
     def live_clusters(self) -> list[Cluster]:
-        """Give the clusters that may still occupy hosts."""
+        """Return the clusters that may still occupy hosts."""
         return decode_readable(_decode_cluster, tables.LIVE_CLUSTERS.run(self._raw))
 
     @_wrap_read_errors
     def job(self, job_id: str) -> Job | None:
-        """Give the job with exactly this id."""
+        """Return the job with exactly this id."""
         record = self._one(tables.JOB, job_id)
         return None if record is None else _decode_job(record)
 
     @_wrap_read_errors
     def has_job(self, job_id: str) -> bool:
-        """Return True if there is a record of a job; nothing of it is read."""
+        """Return True if there is a record of a job, without reading it."""
         return self._one(tables.JOB_EXISTS, job_id) is not None
 
     @_wrap_read_errors
     def cluster(self, cluster_id: str) -> Cluster | None:
-        """Give the cluster with exactly this id, also long after its end."""
+        """Return the cluster with exactly this id, also long after its end."""
         record = self._one(tables.CLUSTER, cluster_id)
         return None if record is None else _decode_cluster(record)
 
@@ -246,16 +246,16 @@ class Store:
 
     @_wrap_read_errors
     def summaries(self, limit: int = 100, before: str = "", status: Status | None = None) -> list[JobSummary]:
-        """Give one page of jobs, newest first, as of the last write of each; ``before`` is the last id of another page.
+        """Return one page of jobs, newest first, as of the last write; ``before`` is the previous page's last id.
 
-        Reads no source.
+        Does not read the source of jobs.
         """
         question = tables.page(status, after_start=bool(before))
         return decode_readable(_decode_summary, question.run(self._raw, count=limit, before=before))
 
     @_wrap_read_errors
     def previous_run(self, job: Job) -> str | None:
-        """Give the id of the newest job with the base name of ``job`` that was there before it."""
+        """Return the id of the newest earlier job with the base name of ``job``."""
         row = tables.PREVIOUS_RUN.run(
             self._raw, base_name=base_name_of(job), created_at=job.created_at, ref=job.id
         ).fetchone()
@@ -263,15 +263,15 @@ class Store:
 
     @_wrap_read_errors
     def runs(self, code: str, instances: str) -> list[CompletedRun]:
-        """Give the newest completed runs of some code on some instances."""
+        """Return the newest completed runs of some code on some instances."""
         rows = tables.NEWEST_RUNS.run(self._raw, code=code, instances=instances, count=RUNS)
         return [CompletedRun(code=code, wish=wish, instances=instances, seconds=seconds) for wish, seconds in rows]
 
     @_wrap_read_errors
     def events_since(self, seq: int, limit: int = 1000) -> tuple[list[Event], int, bool]:
-        """Give the events after ``seq``, the newest number, and whether some after ``seq`` are gone.
+        """Return the events after ``seq``, the newest number, and whether some after ``seq`` were deleted.
 
-        They are also gone when ``seq`` is higher than any number that was ever given: these are other records then.
+        This is also true if ``seq`` is higher than any number that was ever assigned: these are different records then.
         """
         if seq > self._seq:
             return [], self._seq, True

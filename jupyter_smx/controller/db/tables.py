@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ClauseElement
 
 REVISIONS = ("0001", "0002", "0003", "0004")
-"""Alembic's versions, oldest first; the last one is what this code speaks."""
+"""Revisions of the tables, oldest first; the last one is that of this code."""
 
 metadata = MetaData()
 
@@ -99,7 +99,7 @@ runs = Table(
     Column("ended_at", Float, nullable=False),
     Index("runs_of_code", "code", "instances", "ended_at"),
 )
-"""How long completed jobs took, by the hash of their code; apart from the records, so that no blob is read for it."""
+"""Durations of completed jobs, by the hash of their code; separate from the records, so that no blob is read."""
 
 _LIVE = sorted({status_of(step).value for step in SecondaryStatus if not is_final(step)})
 _IS_LIVE = or_(*(jobs.c.status == live for live in _LIVE))
@@ -108,7 +108,7 @@ _DIALECT = dialect(paramstyle="named")
 
 
 class Statement:
-    """One statement, put once into SQLite's own words: doing that at each use would cost more than the statement."""
+    """A statement, compiled once to SQL: compiling it at each use would take longer than the statement."""
 
     def __init__(self, element: ClauseElement) -> None:
         compiled = element.compile(dialect=_DIALECT)
@@ -116,9 +116,9 @@ class Statement:
         self._constants = {name: value for name, value in compiled.params.items() if value is not None}
 
     def run(self, on: sqlite3.Connection, **values: object) -> sqlite3.Cursor:
-        """Say it on a connection, with a value for each of its free parameters.
+        """Run it on a connection, with a value for each of its parameters.
 
-        :raises sqlite3.Error: what the driver says.
+        :raises sqlite3.Error: an error of the driver.
         """
         return on.execute(self._text, self._constants | values)
 
@@ -164,7 +164,7 @@ NEWEST_RUNS = Statement(
 )
 PRUNE_EVENTS = Statement(delete(events).where(events.c.seq <= bindparam("upto")))
 
-# As they came: a row keeps its number for ever, whatever people set the clock to in between.
+# In the order of insertion: a row keeps its number, even if the clock was changed in between.
 LIVE_JOBS = Statement(select(jobs.c.record).where(_IS_LIVE).order_by(literal_column("rowid")))
 LIVE_CLUSTERS = Statement(
     select(clusters.c.record).where(clusters.c.state != ClusterState.TERMINATED.value).order_by(clusters.c.id)
@@ -206,15 +206,15 @@ OLDEST_EVENT = Statement(select(func.min(events.c.seq)))
 
 
 def prefix(ref: str) -> dict[str, str]:
-    """Give the bounds of everything that starts with ``ref``, for a search that an index can answer."""
+    """Return the bounds of all strings that start with ``ref``, for a search by an index."""
     return {"ref": ref, "ref_end": ref + _LAST_CHARACTER}
 
 
 @functools.cache
 def page(status: Status | None, *, after_start: bool) -> Statement:
-    """Give the question for one page of summaries of jobs, newest first.
+    """Return the query for one page of summaries of jobs, newest first.
 
-    ``after_start`` says that it is not the first page.
+    ``after_start`` is True for all pages but the first.
     """
     query = select(jobs.c.summary).order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(bindparam("count"))
     if after_start:

@@ -46,9 +46,9 @@ class Installer:
     ) -> None:
         """Make an environment over ``python`` in ``folder``; ``say`` gets each step in a few words.
 
-        A call that is cancelled leaves no process.
+        A cancelled call leaves no process.
 
-        :raises BuildError: pip or uv failed; the text has its last words, the package where it is known, and a cure.
+        :raises BuildError: pip or uv failed; the text has its last lines, the package if known, and a cure.
         """
         uv = [] if self._choice == "pip" or needs_pip(environment.requirements) else _uv()
         lines = environment.requirements if uv else format_for_pip(environment.requirements)

@@ -68,17 +68,17 @@ class EnvironmentCache:
         self._slots = asyncio.Semaphore(MAX_BUILDS)
 
     def python_of(self, key: ReuseKey) -> str:
-        """Give the interpreter that hosts of a cluster run: the one that was asked for, or its environment's."""
+        """Return the interpreter of a cluster's hosts: the requested one, or that of its environment."""
         if key.environment is None:
             return key.python
         return os.fspath(self._environment_folder(key.python, key.environment) / VENV / "bin" / "python")
 
     def is_ready(self, key: ReuseKey) -> bool:
-        """Say whether the interpreter of a cluster is there."""
+        """Return True if the interpreter of a cluster exists."""
         if key.environment is None:
             return True
         place = self._environment_folder(key.python, key.environment)
-        # The interpreter is a link to the base's, which may be gone.
+        # The interpreter is a link to the base's, which may have been removed.
         return (place / READY).exists() and (place / VENV / "bin" / "python").exists()
 
     async def provide(self, key: ReuseKey, say: Callable[[str], None]) -> None:
@@ -86,7 +86,7 @@ class EnvironmentCache:
 
         If all callers that wait for a build are cancelled, the build is cancelled at once.
 
-        :raises BuildError: it could not be made; the next call tries again.
+        :raises BuildError: the build failed; the next call tries again.
         """
         if key.environment is None or self.is_ready(key):
             return

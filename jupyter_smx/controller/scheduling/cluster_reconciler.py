@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 FIND_TIMEOUT = 30.0
 """Seconds that an engine may take to find a cluster by its id."""
 _RECENT = 5.0
-"""Seconds after which hosts that gave no stream are tried once more before they are ended."""
+"""Seconds after a failed connection within which hosts are ended without another attempt."""
 MAX_BACKOFF = 30.0
 """Seconds between two tries of something that fails, at most."""
 
@@ -63,19 +63,19 @@ class _ClusterRuntime:
     """An engine was asked for its hosts before, maybe by an earlier controller."""
     action: asyncio.Task[None] | None = None
     step: ClusterStep = ClusterStep.NOTHING
-    """What the action does, or did last."""
+    """Current or last step of the action."""
     failures: int = 0
     not_before: float = 0.0
     missed_at: float = -math.inf
-    """When hosts were asked for a stream last and gave none, by a clock that only runs forward."""
+    """Time of the last failed connection to its hosts, on a monotonic clock."""
     unreachable: UnreachablePeriod | None = None
     engine_unreachable: UnreachablePeriod | None = None
-    """How long an engine cannot be asked to end its hosts."""
+    """Period in which the engine could not be reached to end its hosts."""
     version_mismatch: str = ""
     """The answer of its agents, if these speak another protocol version."""
 
     def is_busy(self) -> bool:
-        """Say whether an action is under way; one that was cancelled before it began never said that it is over."""
+        """Return True if an action is running; an action cancelled before its start never reported its end."""
         return self.action is not None and not self.action.done()
 
 
@@ -118,7 +118,7 @@ class ClusterReconciler:
         return frozenset(cluster for cluster, runtime in self._runtimes.items() if runtime.version_mismatch)
 
     def reconcile(self, cluster_id: str) -> None:
-        """Look at one cluster, ask policy, and begin that one action."""
+        """Reconcile one cluster: get the next step from policy, and begin that action."""
         cluster = self._live_state.clusters.get(cluster_id)
         if cluster is None:
             self._runtimes.pop(cluster_id, None)
@@ -139,7 +139,7 @@ class ClusterReconciler:
             runtime.action = asyncio.create_task(self._run(act, cluster, runtime, before), name=f"cluster {cluster_id}")
 
     def retry_now(self, cluster_id: str) -> None:
-        """Look at a cluster again without the delay after an action that failed."""
+        """Reconcile a cluster again without the delay after a failed action."""
         runtime = self._runtimes.get(cluster_id)
         if runtime is not None:
             runtime.not_before = 0.0
@@ -151,7 +151,7 @@ class ClusterReconciler:
             return False
         job = self._live_state.jobs.get(cluster.job)
         if runtime.version_mismatch:
-            # They are not silent: they end as their own deadline says, and a job's record is on their disk then.
+            # These hosts are not silent: they end at their own deadline, with the job's record on their disk.
             return job is not None and job.goal is not DesiredState.RUN
         runtime.unreachable = extend_unreachable(runtime.unreachable, job, now)
         return runtime.unreachable.is_expired(now, self._live_state.limits)
@@ -185,14 +185,14 @@ class ClusterReconciler:
             self.reconcile(cluster.id)
 
     def reconcile_all(self) -> None:
-        """Look at every cluster, and at every engine whose turn it is."""
+        """Reconcile every cluster, and observe every engine that is due."""
         for cluster in [*self._live_state.clusters.values()]:
             with log_and_continue(_log, "cluster={} silence of its hosts was not recorded", cluster.id):
                 self._host_stalls.check(cluster)
             self.reconcile(cluster.id)
         now = self._live_state.monotonic()
         for engine in {cluster.key.engine for cluster in self._live_state.clusters.values()}:
-            # One that answers slowly is not asked on and on: commands would pile up on a busy machine.
+            # Do not call a slow engine while a call is pending: commands would pile up on a busy machine.
             if engine not in self._observe_tasks and now - self._observed_at.get(
                 engine, -math.inf
             ) >= engine_capabilities.observe_interval_of(self._engine_of, engine):
@@ -205,7 +205,7 @@ class ClusterReconciler:
         task.add_done_callback(lambda _done: self._observe_tasks.pop(engine))
 
     async def _observe_engine(self, engine: str) -> None:
-        # Of hosts that are still being brought up, or taken down, the engine's own answer says what became of them.
+        # For hosts that are being launched or released, the engine's own answer is decisive.
         settled = (ClusterState.IN_USE, ClusterState.AVAILABLE)
         mine = [c for c in self._live_state.clusters.values() if c.key.engine == engine and c.state in settled]
         clusters = [cluster for cluster in mine if cluster.handle is not None]
@@ -304,9 +304,9 @@ class ClusterReconciler:
                 self._events.on_cluster_ready(ready, greetings)
 
     async def _launch(self, engine: Engine, request: ClusterRequest) -> bool:
-        """Launch all hosts; False if that failed and left nothing behind.
+        """Launch all hosts; return False if that failed and left nothing behind.
 
-        :raises _LaunchPendingError: the outcome is unknown, so the launch goes on.
+        :raises _LaunchPendingError: the outcome is unknown, so the launch continues.
         """
         limit = self._live_state.limits.launch_limit
         try:
@@ -321,7 +321,7 @@ class ClusterReconciler:
         return False
 
     async def _look_up_launch(self, cluster_id: str, error: UnavailableError, *, is_late: bool = False) -> None:
-        """Conclude a launch whose outcome is unknown, or raise that it goes on."""
+        """Conclude a launch whose outcome is unknown, or raise that it continues."""
         found = await self._is_launched(self._live_state.clusters[cluster_id])
         cluster = self._live_state.clusters[cluster_id]
         step = launch.next_launch_step(cluster, found=found, is_late=is_late)
@@ -334,7 +334,7 @@ class ClusterReconciler:
         raise _LaunchPendingError(error.message, transient=True)
 
     async def _is_launched(self, cluster: Cluster) -> bool | None:
-        """Ask an engine by name whether a cluster is there; None where it gives no answer."""
+        """Look up by name if a cluster exists at its engine; None if the engine does not answer."""
         engine = self._engine_of(cluster.key.engine)
         try:
             with wrap_unexpected(_log, f"Looking up a launch of the engine {engine.name}"):
@@ -463,9 +463,10 @@ class ClusterReconciler:
         return False
 
     def _detach_job(self, cluster: Cluster, away: UnavailableError) -> None:
-        """Begin to release hosts without their job, while their engine is away, if it need not wait for that.
+        """Begin to release hosts without their job if their engine is unreachable and the job need not wait for that.
 
-        What has not begun waits for a while; what runs may go on running, so its job waits until it is given up.
+        A job whose code has not begun waits for a while; running code may continue, so its job waits until it is
+        abandoned.
 
         :raises UnavailableError: it has to wait.
         """
@@ -482,7 +483,7 @@ class ClusterReconciler:
         self._live_state.save(clusters=[replace(leaving, job="")], durable=True)
 
     def _unreachable_since(self, period: UnreachablePeriod | None) -> float:
-        """Give the moment at which a period began, in seconds since the epoch; now if there is none."""
+        """Return the start of a period, in seconds since the epoch; now if there is none."""
         now = self._live_state.monotonic()
         return self._live_state.clock() - (now - (period.since if period else now))
 
@@ -499,7 +500,7 @@ class ClusterReconciler:
             idle = self._live_state.clusters[cluster.id]
             if not keep_alive.is_expired(idle, self._live_state.clock()):
                 return
-            # Written before it is done: of two controllers only the one that owns the records ends hosts.
+            # Recorded before the release: of two controllers only the owner of the records ends hosts.
             self._live_state.release_pool(idle, "The keep-alive expired.")
         await self._free(cluster)
         now = self._live_state.clusters[cluster.id]
@@ -522,7 +523,7 @@ class ClusterReconciler:
                 self.reconcile(cluster_id)
 
     def _is_expired(self, cluster: Cluster) -> bool:
-        # In any state, and a second early: this only explains why hosts are gone already.
+        # For any state, and a second early: this only explains why hosts are gone already.
         return cluster.expires_at is not None and cluster.expires_at <= self._live_state.clock() + 1.0
 
     async def drain_releases(self, limit: float) -> None:
@@ -530,7 +531,7 @@ class ClusterReconciler:
         await self._wait_for(ClusterState.RELEASING, limit)
 
     async def wait_connected(self, limit: float) -> None:
-        """Wait until the hosts of idle pools were greeted or found to be gone, for at most ``limit`` seconds."""
+        """Wait until the hosts of idle pools are connected or known to be gone, for at most ``limit`` seconds."""
         await self._wait_for(ClusterState.AVAILABLE, limit)
 
     async def _wait_for(self, state: ClusterState, limit: float) -> None:
@@ -547,7 +548,7 @@ class ClusterReconciler:
         return cluster is not None and cluster.state is state
 
     async def settle(self) -> None:
-        """Wait until no action is under way; for tests and an orderly end."""
+        """Wait until no action is running; for tests and an orderly end."""
         while tasks := [*self._observe_tasks.values(), *(w.action for w in self._runtimes.values() if w.is_busy())]:
             await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
 
@@ -559,7 +560,7 @@ class ClusterReconciler:
 
 
 class _LaunchPendingError(UnavailableError):
-    """A launch is not over: the engine did not say what became of it, and is asked again."""
+    """The outcome of a launch is unknown: the engine did not report it, and is called again."""
 
 
 class _LaunchReports:

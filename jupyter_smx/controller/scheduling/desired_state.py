@@ -21,10 +21,10 @@ _log = logging.getLogger(__name__)
 
 
 class DesiredStateSetter:
-    """Sets goals; each is on the disk before anything is done for it, so that no interruption is lost or doubled.
+    """Sets goals; each is recorded before any action for it, so that no interruption is lost or doubled.
 
-    ``reconcile`` does the first step towards one, ``is_ending`` says of a job that its code has ended on every host,
-    ``draw`` gives numbers from 0 to 1, without 1.
+    ``reconcile`` does the first step towards one, ``is_ending`` returns True if a job's code has ended on every host,
+    ``draw`` returns random numbers from 0 to 1, without 1.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class DesiredStateSetter:
         self._is_ending = is_ending
         self.draw: Callable[[], float] = random.random
         self._enforced_at: float | None = None
-        # Told the cluster of a job that does not wait for hosts which cannot be reached.
+        # Called with the cluster of a job that does not wait for unreachable hosts.
         self.on_abandon: Callable[[str], None] = lambda _cluster: None
 
     def stop(self, job: Job, goal: DesiredState = DesiredState.STOP) -> Job:
-        """Let a job end, for a user or a limit; what is over, or ends already, stays as it is."""
+        """Set the goal of a job to end, for a user or a limit; a job that is over, or ending, is not changed."""
         live = self._live_state.jobs.get(job.id)
         if live is None or live.goal in TERMINAL_GOALS:
             return live or job
@@ -63,10 +63,10 @@ class DesiredStateSetter:
         return self._live_state.jobs.get(job.id) or self._live_state.job(job.id)
 
     def interrupt(self, job: Job) -> Job:
-        """Take the hosts of a spot job away; one that is being interrupted stays as it is.
+        """Interrupt a spot job; one that is being interrupted already is not changed.
 
         :raises ValidationError: it is no spot job.
-        :raises ResourceInUseError: no hosts work for it now.
+        :raises ResourceInUseError: it has no running hosts now.
         """
         live = self._live_state.jobs.get(job.id, job)
         if live.goal is DesiredState.INTERRUPT:
@@ -85,7 +85,7 @@ class DesiredStateSetter:
         since = 0.0 if self._enforced_at is None else monotonic - self._enforced_at
         self._enforced_at = monotonic
         for job in [*self._live_state.jobs.values()]:
-            # One whose engine cannot be made, say, keeps no other from its limit.
+            # An error for one job, such as an engine that cannot be created, must not keep others from their limits.
             with (
                 log_and_continue(_log, "job={} limit check failed", job.name),
                 wrap_unexpected(_log, f"Checking the limits of {job.name}"),

@@ -58,11 +58,11 @@ class Dispatcher:
         self._tasks = TaskSet()
         self._file_sender = FileSender()
         self._last: dict[str, asyncio.Task[None]] = {}
-        """What was begun last for each cluster and is not done."""
+        """Last task of each cluster that has not finished."""
         self._listing_pool = ThreadPoolExecutor(_LISTING_THREADS, thread_name_prefix="list-inputs")
 
     def has_full_visibility(self, job: Job) -> bool:
-        """Say whether the hosts of a job see all that it needs, so that nothing has to be brought."""
+        """Return True if the hosts of a job see all files that it needs, so that none has to be sent."""
         # Called by each reconcile: a job whose engine is not installed any more can be stopped, too.
         return engine_capabilities.capabilities_of(
             self._engine_of, job.spec.engine
@@ -190,7 +190,7 @@ class Dispatcher:
             self._events.on_host_refused(job, host, str(answer.exception()))
 
     async def settle(self) -> None:
-        """Wait until nothing is under way; for tests and an orderly end."""
+        """Wait until no task is running; for tests and an orderly end."""
         await self._tasks.settle()
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def capabilities_of(engine_of: Callable[[str], Engine], engine: str) -> Capabilities:
-    """Give what an engine can do."""
+    """Return the capabilities of an engine."""
     try:
         return engine_of(engine).capabilities
     except SmxError:
@@ -23,7 +23,7 @@ def capabilities_of(engine_of: Callable[[str], Engine], engine: str) -> Capabili
 
 
 def observe_interval_of(engine_of: Callable[[str], Engine], engine: str) -> float:
-    """Give the seconds between two looks at the hosts of an engine."""
+    """Return the seconds between two observations of an engine's hosts."""
     try:
         return float(engine_of(engine).observe_interval)
     except SmxError:
@@ -31,7 +31,7 @@ def observe_interval_of(engine_of: Callable[[str], Engine], engine: str) -> floa
 
 
 def slots_of(engine_of: Callable[[str], Engine], engine: str) -> int | None:
-    """Give the number of hosts that an engine can have at once; None without a limit of its own."""
+    """Return the maximum number of an engine's hosts at once; None without a limit of its own."""
     try:
         return engine_of(engine).slots()
     except SmxError:

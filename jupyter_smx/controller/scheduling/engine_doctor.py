@@ -1,4 +1,4 @@
-"""The controller's part of the doctor's page: what each engine says of itself, and removing what engines left."""
+"""The controller's part of the doctor page: the engines' own reports, and removing what engines left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class EngineDoctor:
         self._engine_of = engine_of
 
     async def examine(self, names: Iterable[str], *, is_brief: bool) -> dict[str, dict[str, Any]]:
-        """Give the report of each engine on itself, or the error that it raised."""
+        """Return the report of each engine on itself, or the error that it raised."""
         timeout = BRIEF_TIMEOUT if is_brief else DOCTOR_TIMEOUT
         names = [*names]
         return dict(zip(names, await asyncio.gather(*(self._examine(name, timeout) for name in names)), strict=True))
@@ -67,6 +67,6 @@ class EngineDoctor:
         return [*ended, f"files of {format_count(len(deleted), 'ended cluster')}"] if deleted else ended
 
     def _is_needed(self, cluster: str) -> bool:
-        """Say whether a cluster lives, or has a job whose results may not have been read."""
+        """Return True if a cluster lives, or has a job whose results may not have been read."""
         jobs = self._live_state.jobs.values()
         return cluster in self._live_state.clusters or any(job.cluster == cluster for job in jobs)

@@ -73,9 +73,9 @@ async def _no_cure(_spec: JobSpec, _ends: Sequence[HostEnd], _hosts: Iterable[Ho
 
 
 class JobFinalizer:
-    """Gives verdicts; ``read_metrics`` reads the last metrics of a job when its log is here.
+    """Computes outcomes; ``read_metrics`` reads the last metrics of a job after its log was collected.
 
-    ``find_cure`` names what cures a failed job.
+    ``find_cure`` returns the cure of a failed job.
     """
 
     def __init__(
@@ -98,15 +98,15 @@ class JobFinalizer:
         self._find_cure = find_cure
         self._preload_requested: dict[str, set[str]] = {}
         self._pending_forgets: list[tuple[str, str, str, int]] = []
-        """Jobs that hosts may forget: cluster, host, job, lease. A new controller tells them when they greet."""
+        """Jobs that hosts may forget: cluster, host, job, lease. A new controller sends them after ``hello``."""
         self._forget_timer: asyncio.TimerHandle | None = None
         # Brings home what a job used of a host; its size there, and where it is.
         self.collect_samples: CollectSamples = _collect_no_samples
-        # Told of each job that ran, when its verdict and its provenance are in the records.
+        # Called with each job that ran, when its outcome and its provenance are recorded.
         self.on_outcome: Callable[[Job], None] = lambda _job: None
 
     async def finalize(self, job_id: str, runtime: JobRuntime) -> None:
-        """Bring everything home and write the verdict.
+        """Collect the outputs and record the outcome.
 
         :raises UnavailableError: a host that still has outputs does not answer; try again.
         :raises StagingError: the disk here is full or fails; try again, nothing is lost.
@@ -116,7 +116,7 @@ class JobFinalizer:
         if not runtime.is_release_pending and await self._start_next_attempt(job, runtime):
             return
         if any(record.get("artifacts") for record in runtime.records.values()):
-            job = self._mark_uploading(self._live_state.jobs[job_id])  # somebody may have stopped it meanwhile
+            job = self._mark_uploading(self._live_state.jobs[job_id])  # a user may have stopped it meanwhile
         home, trouble = await self._stage_out(job, runtime)
         told = await self._read_metrics(job)
         cure = await self._cure(job, runtime, trouble)
@@ -166,7 +166,7 @@ class JobFinalizer:
         return replace(job, why=self.corrected_why(job, missing_preloads))
 
     def corrected_why(self, job: Job, missing_preloads: Sequence[Mapping[str, Any]]) -> Why | None:
-        """Give the reason of a job's start with what its hosts say that it did not find preloaded."""
+        """Return the reason of a job's start, corrected by the preloads that its hosts report as missing."""
         if job.why is None or not any(missing_preloads):
             return job.why
         cluster = self._live_state.clusters.get(job.cluster)
@@ -181,9 +181,9 @@ class JobFinalizer:
         return cluster.hosts if cluster else ()
 
     async def _start_next_attempt(self, job: Job, runtime: JobRuntime) -> bool:
-        """Put a job that failed by our fault, or was interrupted, at the start of its next attempt; keep its log apart.
+        """Start the next attempt of a job that failed by our fault or was interrupted; store its log separately.
 
-        False where there is no next one.
+        Return False if there is no next attempt.
         """
         await self._explain_ends(job, runtime)
         ends, now = runtime.host_ends(), self._live_state.clock()
@@ -192,7 +192,7 @@ class JobFinalizer:
         if attempts.next_attempt(job, judged, ends, now) is None:
             return False
         await self._collect_logs_or_give_up(job, runtime)
-        # Somebody may have stopped it meanwhile, or set the clock.
+        # A user may have stopped it meanwhile, or changed the clock.
         self._live_state.detect_clock_change()
         now = self._live_state.clock()
         again = attempts.next_attempt(self._live_state.jobs[job.id], judged, ends, now)
@@ -205,7 +205,7 @@ class JobFinalizer:
         return True
 
     async def _explain_ends(self, job: Job, runtime: JobRuntime) -> None:
-        """Ask the engine why it took machines away, where the records of hosts say that it did."""
+        """Get the reason from the engine, if the records of hosts show that it took machines away."""
         if job.goal is not DesiredState.RUN:
             return
         for host, record in runtime.records.items():
@@ -213,7 +213,7 @@ class JobFinalizer:
                 runtime.exit_reasons[host] = await self.host_exit_reason(job, host)
 
     def _mark_interrupted(self, job: Job, runtime: JobRuntime, ends: Sequence[HostEnd]) -> Job:
-        """Take note that a spot job lost its machine, unless the notice of its host came before."""
+        """Record that a spot job lost its machine, unless the notice of its host came before."""
         if not (job.spec.spot and was_taken_away(job.goal, ends)):
             return job
         told = transitions.interrupt(job, self._live_state.clock())
@@ -222,7 +222,7 @@ class JobFinalizer:
         return told
 
     async def _collect_logs_or_give_up(self, job: Job, runtime: JobRuntime) -> None:
-        """Bring logs and samples here; without those that a disk refuses for too long, another attempt may begin."""
+        """Collect logs and samples; if a disk refuses them for too long, another attempt may begin without them."""
         try:
             await self._collect_logs(job, runtime)
         except SmxError as error:
@@ -231,7 +231,7 @@ class JobFinalizer:
             _log.warning("job=%s log is incomplete: %s", job.name, error)
 
     async def _collect_logs(self, job: Job, runtime: JobRuntime) -> None:
-        """Bring logs and samples here, all at once: each is a round trip where a host is far away."""
+        """Collect logs and samples in parallel: each is a round trip to a host that may be far away."""
         brought: list[Awaitable[None]] = []
         for host in runtime.hosts:
             spool = HostSpool() if runtime.is_spool_given_up else self._spool(job, host)
@@ -308,7 +308,7 @@ class JobFinalizer:
                 self._agents.stream(cluster, host).forget(job=job, lease=lease)
 
     def _request_preload(self, job: Job, runtime: JobRuntime) -> None:
-        """Let idle hosts preload the imports that the next job is likely to need."""
+        """Send the imports that the next job likely needs to idle hosts, for preloading."""
         cluster = self._live_state.clusters.get(job.cluster)
         if cluster is None or cluster.state is not ClusterState.AVAILABLE or not self._agents.is_open(cluster.id):
             return
@@ -318,7 +318,7 @@ class JobFinalizer:
             imported = runtime.records.get(host.name, {}).get("modules", ())
             modules = preload_candidates(job.spec.imports, imported, host, never, has_values=has_values)
             if not told.issuperset(modules):
-                # The agent knows what came with something else; it is told of each module once.
+                # The agent skips modules that came with others; each module is sent to it once.
                 self._agents.stream(cluster.id, host.name).preload(modules=list(modules))
         told.update(*(record.get("modules", ()) for record in runtime.records.values()), job.spec.imports)
         told.update([PICKLER] if has_values else [])
@@ -339,9 +339,9 @@ class JobFinalizer:
         self.on_outcome(stopped)
 
     async def finalize_or_fail(self, job_id: str, runtime: JobRuntime) -> None:
-        """Bring everything home and write the verdict, that of our fault where the way to it broke off again and again.
+        """Collect the outputs and record the outcome; after repeated unexpected errors, fail the job by our fault.
 
-        :raises UnexpectedError: it broke off; try again.
+        :raises UnexpectedError: it failed; try again.
         :raises SmxError: as :meth:`finalize`.
         """
         try:
@@ -349,7 +349,7 @@ class JobFinalizer:
                 await self.finalize(job_id, runtime)
         except UnexpectedError as error:
             if job_id not in self._live_state.jobs:
-                return  # its verdict is written down, and what broke off came after that
+                return  # the outcome is recorded, and the error came after that
             if runtime.record_error(self._live_state.monotonic()) < MAX_UNEXPECTED_ERRORS:
                 raise
             self._fail_unexpected(job_id, error)
@@ -407,7 +407,7 @@ class JobFinalizer:
         return ""
 
     async def read_spool(self, job: Job, host: str) -> tuple[bool, dict[str, Any] | None]:
-        """Say whether the code may have begun on a host that is gone, and read its record if it left one.
+        """Return whether the code may have begun on a host that is gone, and its record if it left one.
 
         :raises UnavailableError: the engine cannot read it now.
         """
@@ -417,7 +417,7 @@ class JobFinalizer:
         return not absent, await stage_out.read_record(spool)
 
     def adopt_deadline(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
-        """Believe the agents when an idle pool has less time left than is written here: they end by their own clock."""
+        """Use the agents' deadline if it is earlier than the pool's recorded one: they end by their own clock."""
         left = [said["deadline"] for said in greetings.values() if said.get("deadline") is not None]
         if left and cluster.expires_at is not None:
             expires = self._live_state.clock() + min(left)
@@ -445,32 +445,32 @@ class JobFinalizer:
 
 
 def _received(runtime: JobRuntime) -> dict[str, int]:
-    """Give the bytes of the variables that hosts kept, by name."""
+    """Return the bytes of the variables that hosts stored, by name."""
     return {name: size for record in runtime.records.values() for name, size in record.get("received", {}).items()}
 
 
 def _final_message(job: Job, judged: Outcome, runtime: JobRuntime) -> str:
-    """Give what is said of an end beside its state: why it failed, or what a job that completed lost; else ""."""
+    """Return the message of an end: why a job failed, or what a completed job lost; else ""."""
     if judged.state is SecondaryStatus.COMPLETED:
         return completed_message(job.spec.receive, _received(runtime), runtime.host_ends())
     return job.failure_text()
 
 
 def _reason_to_release(runtime: JobRuntime, judged: Outcome) -> KeepDecision | None:
-    """Say why hosts cannot be kept; None where policy decides whether they are."""
+    """Return why hosts cannot be kept; None if policy decides about them."""
     if runtime.hosts_closed:
         return _CLOSED
     return None if judged.healthy else _UNHEALTHY
 
 
 def _idle_from(job: Job, at: Mapping[str, float], now: float) -> float:
-    """Say since when the hosts of a job are idle: no later than now and no earlier than the job was sent to them."""
+    """Return since when the hosts of a job are idle: not later than now, and not earlier than its dispatch."""
     ended = min(now, at.get("ended", now))
     return max(ended, min(now, job.timings.get("sent", ended)))
 
 
 def _goal_at_exit(job: Job, runtime: JobRuntime) -> DesiredState:
-    """Say by which goal an end is judged: that of when the code ended, unless the job was to begin again since then."""
+    """Return the goal for the outcome: that at the exit of the code, unless the job was to begin again since then."""
     ends = runtime.host_ends()
     then = replace(job, goal=runtime.goal_at_exit or job.goal)
     again = attempts.next_attempt(then, job_outcome(then.goal, ends), ends, job.modified_at)

@@ -1,7 +1,7 @@
-"""Note hosts that do not answer on open streams, and name as the reason an agent that is stopped.
+"""Record hosts that do not answer on open streams, and a stopped agent as the reason.
 
-A stream is closed after three silent periods only, and a stopped agent still accepts the next one. Without this the
-user would read for most of a minute that the code runs.
+A stream is closed only after three silent periods, and a stopped agent still accepts the next one. Without this the
+user would see for most of a minute that the code runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class HostStalls:
-    """Clusters whose silence is noted. ``clock`` gives seconds since the epoch."""
+    """Clusters with recorded silence. ``clock`` returns seconds since the epoch."""
 
     def __init__(
         self,
@@ -38,13 +38,13 @@ class HostStalls:
         """Clusters whose silence is on record, with the reason if it was known."""
 
     def check(self, cluster: Cluster) -> None:
-        """Say on a pool and its job that a host is silent, and take it back when it answers.
+        """Record on a pool and its job that a host is silent, and remove that when it answers.
 
-        It is said once, and again when an engine that looks at its machines now and then has found the reason.
+        Recorded once, and again when the engine has found the reason, which some engines look for only now and then.
         """
         silence = self._agents.longest_stall(cluster.id)
         if silence is None:
-            # A stream that closed is opened again, and that says what comes of it.
+            # The reconnection of a closed stream records its own result.
             if cluster.id in self._noted and self._agents.is_open(cluster.id):
                 self._events.on_cluster_reachable(cluster)
             self._noted.pop(cluster.id, None)
@@ -57,7 +57,7 @@ class HostStalls:
             self._noted[cluster.id] = stopped  # only what is on disk: a full one is tried again
 
     def find_stopped(self, cluster: Cluster) -> UnavailableError | None:
-        """Give the error of a cluster one of whose agents is stopped, None where none is known to be."""
+        """Return the error of a cluster with a stopped agent, None if none is known to be stopped."""
         for host in cluster.handle.hosts if cluster.handle else ():
             if stopped := self._stopped_agent(cluster, host.host):
                 return _silent_error(host.host, 0.0, stopped)

@@ -48,7 +48,7 @@ RETRY_DELAY = 1.0
 
 @dataclass(frozen=True)
 class ReconcilerCallbacks:
-    """What follows from an event; the ``JobReconciler`` provides it."""
+    """Callbacks for events; the ``JobReconciler`` provides them."""
 
     reconcile: Callable[[str], None]
     """Does the next step of a job."""
@@ -115,19 +115,19 @@ class JobEventHandler:
             self._reconcile(job.id)
 
     def note_greetings(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
-        """Learn which hosts are closed, and which were never reached by the job of their cluster."""
+        """Record which hosts are closed, and which never got the job of their cluster."""
         job = self._live_state.jobs.get(cluster.job)
         if job is None or job.cluster != cluster.id:
             return
         runtime = self._runtimes.get(job)
         for host, said in greetings.items():
             runtime.hosts_closed |= bool(said.get("closed"))
-            # What was on an older stream is lost, since the agent closed that; it may be on the way on this one.
+            # Data on an older stream is lost, because the agent closed it; on this one it may be on its way.
             if job.id not in said.get("jobs", {}) and host not in runtime.dispatched_hosts:
                 runtime.unreached_hosts.add(host)
 
     def _note_isolation(self, job: Job, cluster: Cluster) -> Job:
-        """Add what the agents say of their hosts to the reason of the job's start, which was written before."""
+        """Add the agents' reports of their hosts to the reason of the job's start, which was recorded before."""
         if job.why is None:
             return job
         # A warm pool is the same as for the job before, so one note for each pool is enough.
@@ -176,7 +176,7 @@ class JobEventHandler:
 
     async def _fetch_record_with_retry(self, job: Job, host: str) -> dict[str, Any] | None:
         record = None
-        # Where the stream broke, the next greeting says again that it is there.
+        # If the stream broke, the next reply to ``hello`` shows again that it exists.
         while record is None and job.id in self._live_state.jobs and self._agents.is_open(job.cluster):
             record = await self._try_record(job, host)
         return record
@@ -221,7 +221,7 @@ class JobEventHandler:
         self._schedule()
 
     def _jobs_of_environment(self, cluster: Cluster) -> list[Job]:
-        """Give the queued jobs that need hosts like those of a cluster: what failed for it is not built for each."""
+        """Return the queued jobs with the environment of a cluster: a failed build is not repeated for each."""
         queued = (job for job in self._live_state.jobs.values() if not job.cluster and job.goal not in TERMINAL_GOALS)
         same = [job for job in queued if reuse.key_of_job(job, cluster.key.user) == cluster.key]
         return [job for job in same if self._live_state.job_queue.dependency_status(job).is_satisfied()]
@@ -248,7 +248,7 @@ class JobEventHandler:
 
     def on_environment_failed(self, jobs: Sequence[Job], error: SmxError) -> None:
         """End jobs whose requirements cannot be installed."""
-        # What sagemaker-training says where pip fails.
+        # The message of sagemaker-training if pip fails.
         pip = f"AlgorithmError: InstallRequirementsError: {error}"
         self._finalizer.fail_unstarted(jobs, _reason(error) if isinstance(error, UnexpectedError) else pip)
         for job in jobs:
@@ -271,9 +271,9 @@ class JobEventHandler:
         self._host_ended(job.id, host, {"cause": "host", "failure": reason})
 
     def on_cluster_unreachable(self, cluster: Cluster, error: SmxError, since: float) -> None:
-        """Say on a pool and on its job why the hosts are unreachable, and what to do; removed when they answer.
+        """Record on a pool and its job why the hosts are unreachable, and what to do; removed when they answer.
 
-        ``since`` is the moment of the first failure, in seconds since the epoch.
+        ``since`` is the time of the first failure, in seconds since the epoch.
         """
         reason, now = f"{error.message} {error.cure}".strip(), self._live_state.clock()
         self._live_state.set_unreachable(cluster.id, unreachable_hosts.format_unreachable(reason, since, now))
@@ -287,7 +287,7 @@ class JobEventHandler:
             self._live_state.save(jobs=[told])
 
     def on_cluster_reachable(self, cluster: Cluster) -> None:
-        """Take back what :meth:`on_cluster_unreachable` said: hosts that were silent answer."""
+        """Remove the records of :meth:`on_cluster_unreachable`: hosts that were silent answer."""
         self._live_state.set_unreachable(cluster.id, "")
         job = self._live_state.jobs.get(cluster.job)
         if job is not None and job.cluster == cluster.id:
@@ -321,7 +321,7 @@ class JobEventHandler:
         self._reconcile(job.id)
 
     def _note_release_pending(self, job: Job, runtime: JobRuntime) -> None:
-        """Learn that hosts are given up before their release is proved: what was sent to them may begin at any time."""
+        """Record that hosts are abandoned before their release is confirmed: the job may still begin there."""
         runtime.is_release_pending = True
         runtime.code_started |= not runtime.unreached_hosts.issuperset(runtime.hosts)
         if job.goal not in TERMINAL_GOALS:
@@ -354,7 +354,7 @@ class JobEventHandler:
     async def _read_spools(self, job: Job, cluster: Cluster, runtime: JobRuntime) -> None:
         # Code may delete its own log, but not the record of its first line.
         runtime.code_started |= "first_line" in job.timings or runtime.first_line_moments is not None
-        # Hosts that never came up are not on the record of their cluster, and were given nothing.
+        # Hosts that never came up are not in the record of their cluster, and got no job.
         for host in runtime.hosts if cluster.hosts else ():
             if host not in runtime.records and host not in runtime.unreached_hosts:
                 ran, record = await self._finalizer.read_spool(job, host)
@@ -397,7 +397,7 @@ class JobEventHandler:
         except FencedError:
             self._on_fenced()
         except SmxError as error:
-            # A full disk, say; what matters of it is kept in the runtime, and written down when there is room.
+            # For example a full disk; the important part is in the runtime, and recorded when there is space.
             _log.warning("host=%s cluster=%s event was not recorded: %s", host, cluster_id, error)
 
     def _take_event(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
@@ -432,10 +432,10 @@ class JobEventHandler:
             self._take_end(job, host, header)
 
     def _take_disk_wait(self, job: Job, reason: str) -> None:
-        """Say that a job waits for a disk of its host, and why; take it back for an empty reason."""
+        """Record that a job waits for a disk of its host, and why; remove that for an empty reason."""
         said = f"{DISK_WAIT}{reason}" if reason else message_of(job.state)
         if unreachable_hosts.is_noted(job):
-            # That of another host stays until it answers; this is what it gives way to.
+            # The message of another host stays until it answers; this is the message to restore then.
             self._runtimes.get(job).last_remark = said
             return
         if not reason and not transitions.remark_of(job).startswith(DISK_WAIT):

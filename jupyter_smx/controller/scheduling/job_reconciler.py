@@ -1,8 +1,8 @@
-"""The loop: load, decide, act, save, emit. For each job it does the one step that policy names.
+"""The loop: load, decide, act, save, emit. For each job it does the one step that policy returns.
 
 Clusters are reconciled by the :class:`~jupyter_smx.controller.scheduling.cluster_reconciler.ClusterReconciler`;
 events are handled by the :class:`~jupyter_smx.controller.scheduling.job_events.JobEventHandler`.
-``finalize`` and ``stage_out`` collect outputs at the end. The only clock is the one that is given.
+``finalize`` and ``stage_out`` collect outputs at the end. The only clock is the one in the arguments.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class JobReconciler:
         return self.live_state.jobs.get(job.id) or self.live_state.job(job.id)
 
     def placement_of(self, job: Job) -> placement.Placement:
-        """Ask policy where a job would go now; changes nothing."""
+        """Return policy's placement of a job now; changes nothing."""
         spec, limits = job.spec, self.live_state.limits_of(job.spec.engine)
         engine = self._engine_of(spec.engine)
         capabilities = engine.capabilities
@@ -158,7 +158,7 @@ class JobReconciler:
     # The loop
 
     async def start(self) -> None:
-        """Carry on where the last controller was: learn first what became of jobs whose hosts are gone."""
+        """Continue after an earlier controller: first find out what became of jobs whose hosts are gone."""
         self.live_state.detect_clock_change()
         for job in [*self.live_state.jobs.values()]:
             # One whose remains cannot be read keeps no other from its turn.
@@ -171,7 +171,7 @@ class JobReconciler:
         self.tick()
 
     def reconcile(self, job_id: str) -> None:
-        """Look at one job, ask policy, and do that one thing."""
+        """Reconcile one job: get the next step from policy, and do it."""
         job = self.live_state.jobs.get(job_id)
         if job is None:
             self.runtimes.drop(job_id)
@@ -186,7 +186,7 @@ class JobReconciler:
         if (lost := self._lost_cluster(job)) is not None and not runtime.hosts_lost:
             self._tasks.start(self.events.process_loss(job, lost), f"lost {job.id}")
             return
-        # A lost cluster has left the live state, but the job still has to learn what became of it there.
+        # A lost cluster has left the live state, but the job still needs its result there.
         on_hosts = self.live_state.cluster_of(job) or lost
         if job.cluster and on_hosts is None:
             return
@@ -224,7 +224,7 @@ class JobReconciler:
                 raise
 
     def schedule_waiting_jobs(self) -> None:
-        """Look at the jobs that wait for others, then call those in the line until one has to stay in it."""
+        """Update the jobs that wait for others, then schedule the queue until a job has to stay in it."""
         self._scheduler.reconcile_blocked()
         for pool in keep_alive.unneeded_pools(
             self.live_state.clusters.values(), self.live_state.job_queue.has_queued_tasks
@@ -234,7 +234,7 @@ class JobReconciler:
         self._scheduler.schedule()
 
     def _lost_cluster(self, job: Job) -> Cluster | None:
-        """Give the cluster of a live job that ended or is being released, if the job's record does not say so yet."""
+        """Return a live job's cluster that ended or is being released, if the job's record does not show that yet."""
         live = self.live_state.cluster_of(job)
         if live is None:
             return self.live_state.store.cluster(job.cluster) if job.cluster else None
@@ -287,7 +287,7 @@ class JobReconciler:
             self._launch(job, decision)
 
     def _may_launch(self, job: Job) -> bool:
-        """Say whether an engine that had no room for a job is to be asked again; a pool is taken meanwhile."""
+        """Return True if an engine that had no room for a job is due for another request; pools are used meanwhile."""
         runtime = self.runtimes.find(job.id)
         return runtime is None or self.live_state.monotonic() >= runtime.no_launch_before
 
@@ -428,19 +428,19 @@ class JobReconciler:
         self.reconcile(job.id)
 
     def on_stream_closed(self, cluster_id: str) -> None:
-        """Look at a cluster whose stream broke: reconnect, or learn that it is gone."""
+        """Reconcile a cluster whose stream broke: reconnect, or find that it is gone."""
         cluster = self.live_state.clusters.get(cluster_id)
         job = self.live_state.jobs.get(cluster.job) if cluster else None
         runtime = self.runtimes.find(job.id) if job else None
         if runtime is not None:
-            # What was sent may not have arrived; the agent's greeting tells, and a second run is harmless.
+            # The job may not have arrived; the reply to ``hello`` shows that, and a second run request is harmless.
             runtime.dispatched_hosts.clear()
             runtime.stop_sent = False
             runtime.drained_hosts.clear()
         self.cluster_reconciler.reconcile(cluster_id)
 
     async def settle(self) -> None:
-        """Wait until nothing is under way; for tests and an orderly end."""
+        """Wait until no task is running; for tests and an orderly end."""
         await self._tasks.settle()
         await self.preparation.settle()
         await self.dispatcher.settle()

@@ -33,21 +33,21 @@ class DiskFolder:
         self._folder = Path(folder)
 
     def exists(self, path: str) -> bool:
-        """Say whether there is a file or folder."""
+        """Return True if a file or folder exists."""
         try:
             return (self._folder / path).exists()
         except (OSError, ValueError):
             return False
 
     def is_file(self, path: str) -> bool:
-        """Say whether there is a file."""
+        """Return True if a file exists."""
         try:
             return (self._folder / path).is_file()
         except (OSError, ValueError):
             return False
 
     def has_module(self, folder: str, name: str) -> bool:
-        """Say whether a folder has a module or package of Python."""
+        """Return True if a folder has a module or package of Python."""
         try:
             found = self._folder / folder
             return (found / f"{name}.py").is_file() or any((found / name).glob("*.py"))

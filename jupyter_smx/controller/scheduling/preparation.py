@@ -48,11 +48,11 @@ class _PreparationTask:
         self._clock = clock
 
     def report_step(self, step: str) -> None:
-        """Learn how far it is."""
+        """Record the current step."""
         self.step = step
 
     def report_pull(self, step: PullProgress) -> None:
-        """Learn how far it is to an image."""
+        """Record the progress of an image."""
         self.step = step.text
         if step.downloads:
             self.moments.setdefault(image_pull.PULLING, self._clock())
@@ -62,7 +62,7 @@ class _PreparationTask:
 
     @property
     def is_downloading(self) -> bool:
-        """Say whether an image is downloaded now."""
+        """Return True if an image is being downloaded now."""
         return image_pull.PULLING in self.moments and image_pull.PULLED not in self.moments
 
     def cancel(self) -> None:
@@ -72,12 +72,12 @@ class _PreparationTask:
 
 
 class Preparation:
-    """Jobs that wait for an environment or an image; the record of such a job says so from its first step here on.
+    """Jobs that wait for an environment or an image; the record of such a job shows that from the first step here.
 
-    Hosts of an image run what is in it, so no job waits for both. The meaning of an image's name may change at any
-    time. The engine is therefore asked for each job at its submission, also if the job has dependencies, and the answer
-    is on the job's record for all its attempts. An environment is built when its turn comes. Jobs of an engine that
-    builds environments where its hosts are do not wait here.
+    Hosts with an image use only its content, so no job waits for both. The meaning of an image's name may change at any
+    time. So the engine resolves it for each job at its submission, also if the job has dependencies, and the result is
+    on the job's record for all its attempts. An environment is built when its turn comes. Jobs of an engine that builds
+    environments on its hosts do not wait here.
 
     All tasks of an array need the same one, and there may be ten thousand of them: each change of an environment is one
     write for all jobs that wait for it.
@@ -186,9 +186,10 @@ class Preparation:
         return found if job.image is None else image_pull.check_same_image(job.image, found)
 
     async def _find(self, engine: Engine, name: str, build: _PreparationTask) -> Image:
-        """Ask for an image, and again after a while where its registry or the engine itself does not answer.
+        """Resolve an image, and repeat after a while if its registry or the engine itself does not answer.
 
-        A registry is asked for a minute. The engine is waited for, since it is installed: the submission checked that.
+        A registry is retried for a minute. The engine is retried without a limit: the submission checked its
+        installation.
         """
         delays = iter(image_pull.BACKOFF)
         while True:
@@ -237,7 +238,7 @@ class Preparation:
         return [*wanted, *(cluster.key for cluster in self._live_state.clusters.values())]
 
     def drop(self, job_id: str) -> None:
-        """Forget a job that ends; if it was the last one that needed an environment, cancel the build."""
+        """Remove a job that ends; if it was the last one that needed an environment, cancel the build."""
         name = self._waits.pop(job_id, None)
         if name is None:
             return
@@ -280,7 +281,7 @@ class Preparation:
             self._live_state.save(jobs=jobs)
 
     def note(self, job: Job) -> str:
-        """Say for ``why`` where a job's environment comes from, or of what its hosts are made."""
+        """Return the note for ``why``: the source of a job's environment, or the image of its hosts."""
         if job.image is not None:
             return image_pull.note(job.image, job.timings)
         if self._environment(job) is None:
@@ -308,7 +309,7 @@ class Preparation:
 
     def _name(self, job: Job) -> str:
         if job.spec.image:
-            # What one name meant at different times are different things, and so are the jobs that wait for them.
+            # One name at different times may mean different images, for different jobs.
             which = "" if job.image is None else job.image.id
             return f"{job.spec.engine} {image_pull.pull_reference(job)} {which}".rstrip()
         wanted = self._environment(job)
@@ -324,7 +325,7 @@ class Preparation:
 
 
 def _with_start(job: Job, now: float) -> Job:
-    # Of a download for an earlier attempt nothing is said any more.
+    # Remove the progress of a download for an earlier attempt.
     over = (environment.BUILT, image_pull.PULLING, image_pull.PULLED)
     timings = {name: at for name, at in job.timings.items() if name not in over}
     begun = replace(job, timings={**timings, environment.BUILDING: now}, why=_why(job))

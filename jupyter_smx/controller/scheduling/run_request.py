@@ -83,12 +83,12 @@ def _outputs(spec: JobSpec) -> list[OutputSpec]:
 
 
 def _share(shard: Shard) -> ShareSpec:
-    # The agent's wire has words of its own.
+    # The agent's protocol has its own names.
     return {"turn": shard.index, "count": shard.count}
 
 
 def _folder(spec: JobSpec) -> str:
-    """Name the submitter's folder that the code comes from, "" for a cell; ``filename`` is a file's own path."""
+    """Return the submitter's folder that the code comes from, "" for a cell; ``filename`` is a file's own path."""
     if spec.source_dir is not None:
         return spec.source_dir.folder
     return str(PurePath(spec.filename).parent) if spec.entry_point else ""

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """Schedules the waiting jobs; ``reconcile`` does the next step of a job and raises nothing but ``FencedError``."""
+    """Schedules the waiting jobs; ``reconcile`` does the next step of a job and raises only ``FencedError``."""
 
     def __init__(self, live_state: LiveState, preparation: Preparation, reconcile: Callable[[Job], None]) -> None:
         self._live_state = live_state
@@ -66,7 +66,7 @@ class Scheduler:
             self._timer.cancel()
 
     def _defer(self, waiting: int) -> bool:
-        """Say whether a queue of ``waiting`` jobs has to wait now; a timer then schedules it."""
+        """Return True if a queue of ``waiting`` jobs has to wait now; a timer then schedules it."""
         now = self._live_state.monotonic()
         due = next_schedule_at(waiting, self._submitted_at, self._scheduled_at)
         if due > now or self._closed:
@@ -93,5 +93,5 @@ class Scheduler:
                 self._live_state.save(jobs=freed)
 
     def _is_ready_to_place(self, job: Job) -> bool:
-        # A job in the queue is placed in its turn; but what has to be built for it takes time, and no room.
+        # A queued job is placed in its turn, but its builds, which take time and no capacity, start before.
         return self._live_state.job_queue.is_queued(job) and self._preparation.is_over(job)

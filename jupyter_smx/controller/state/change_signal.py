@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ChangeSignal:
-    """One signal. Look first, then wait: no change can come between the two as long as nothing is awaited there."""
+    """One signal. Read first, then wait: without an await in between, no change can be missed."""
 
     def __init__(self) -> None:
         self._next_change: asyncio.Future[None] | None = None
@@ -47,7 +47,7 @@ class KeyedSignals:
 
     @contextmanager
     def subscribe(self, key: str) -> Iterator[asyncio.Future[None]]:
-        """Give what is done at the next ring of ``key``."""
+        """Yield a future that is done at the next signal for ``key``."""
         signal, waiting = self._signals.get(key, (ChangeSignal(), 0))
         self._signals[key] = (signal, waiting + 1)
         try:

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _VALID_SECONDS = 1.0
-"""Seconds for which what an engine said holds."""
+"""Seconds for which an engine's answer is used."""
 
 
 def types_of_engine(engine_of: Callable[[str], Engine], name: str) -> tuple[InstanceType, ...]:
-    """Give the instance types that an engine brings; none of one that is not installed, or that raises an error.
+    """Return the instance types of an engine; none if it is not installed, or raises an error.
 
-    They are read at each write of a record, which must not fail by an engine's fault.
+    They are read at each write of a record, which must not fail because of an engine.
     """
     try:
         with wrap_unexpected(_log, f"Listing the instance types of the engine {name}"):
@@ -39,7 +39,7 @@ def types_of_engine(engine_of: Callable[[str], Engine], name: str) -> tuple[Inst
 
 
 class EngineLimits:
-    """Gives the limits of an engine by its name; ``monotonic`` is a clock in seconds."""
+    """Returns the limits of an engine by its name; ``monotonic`` is a clock in seconds."""
 
     def __init__(self, limits: Limits, engine_of: Callable[[str], Engine], monotonic: Callable[[], float]) -> None:
         self._limits = limits
@@ -49,7 +49,7 @@ class EngineLimits:
         self._asked_at: dict[str, float] = {}
 
     def __call__(self, name: str) -> Limits:
-        """Give the limits for the jobs of an engine; those of all for one that is not installed any more."""
+        """Return the limits for the jobs of an engine; the general ones if it is not installed any more."""
         now = self._monotonic()
         known = self._known.get(name)
         if known is not None and now - self._asked_at[name] < _VALID_SECONDS:

@@ -50,7 +50,7 @@ class JobQueue:
         self.update(jobs.values())
 
     def update(self, jobs: Iterable[Job]) -> None:
-        """Learn of jobs that are new or another than before."""
+        """Update the queue for new or changed jobs."""
         changed = dict.fromkeys(job.id for job in jobs)
         for job in jobs:
             if is_final(job.state):
@@ -64,7 +64,7 @@ class JobQueue:
 
     @contextmanager
     def preview(self, jobs: Iterable[Job]) -> Iterator[None]:
-        """Let jobs that wait stand where they will when they are written down; afterwards the line is as it was."""
+        """Temporarily enqueue jobs as they will be after the write; restore the queue at the end of the block."""
         before: list[tuple[Job, _QueueSlot | None]] = []
         try:
             for job in jobs:
@@ -80,7 +80,7 @@ class JobQueue:
                     self._enter(place.job, place.age)
 
     def dependency_status(self, job: Job) -> DependencyState:
-        """Say whether the jobs that a job comes after let it begin."""
+        """Return the state of a job's dependencies."""
         if not job.spec.after:
             return NO_DEPENDENCIES
         return resolve_dependencies(
@@ -99,7 +99,7 @@ class JobQueue:
         return known
 
     def blocked_jobs(self) -> list[Job]:
-        """Give the live jobs that come after others and have no hosts, oldest first; some may stand in line by now."""
+        """Return the live jobs with dependencies and without hosts, oldest first; some may be queued by now."""
         ids = {each for followers in self._dependents.values() for each in followers}
         return [self._jobs[each] for each in sorted(ids, key=self._age_of)]
 
@@ -116,7 +116,7 @@ class JobQueue:
         return sum(map(len, self._queues.values()))
 
     def is_queued(self, job: Job) -> bool:
-        """Say whether a job has only to wait for its turn."""
+        """Return True if a job only waits for its turn."""
         place = self._slots.get(job.id)
         return place is not None and place.entry is not None
 
@@ -133,7 +133,7 @@ class JobQueue:
         return min(((first, engine) for first, engine in firsts if first is not None), default=((), ""))[1]
 
     def queued_jobs(self, engine: str) -> list[Job]:
-        """Give the jobs that wait for hosts of an engine, in their turns."""
+        """Return the jobs that wait for hosts of an engine, in the order of the queue."""
         return [self._jobs[each] for each in self._queues[engine].ordered_ids()]
 
     def head(self, engine: str) -> str:
@@ -164,7 +164,7 @@ class JobQueue:
         return self._tasks[array_id]
 
     def has_queued_tasks(self, array_id: str) -> bool:
-        """Say whether a task of an array waits for hosts."""
+        """Return True if a task of an array waits for hosts."""
         return self._waiting_tasks[array_id] > 0
 
     def _age_of(self, job_id: str) -> int:
@@ -224,7 +224,7 @@ class JobQueue:
 
 
 class _QueueSlot(NamedTuple):
-    """Where a job was when it was last looked at; without ``waiter`` it stands in no line."""
+    """Position of a job at the last update; without ``waiter`` it is in no queue."""
 
     age: int
     job: Job

@@ -37,7 +37,7 @@ class JobRuntime:
     input_listings: tuple[LocalSource, ...] = ()
     """Its sources on the controller's machine, as they were when its hosts were brought them."""
     provided_paths: dict[str, Mapping[str, str]] | None = None
-    """Where each host finds what it was brought, by its path here; None until all hosts have it that lack the job."""
+    """Paths on each host of provided files, by path here; None until all hosts without the job have them."""
     provide_task: asyncio.Task[None] | None = None
     dispatched_hosts: set[str] = field(default_factory=set)
     unreached_hosts: set[str] = field(default_factory=set)
@@ -51,15 +51,15 @@ class JobRuntime:
     fetching_hosts: set[str] = field(default_factory=set)
     """Hosts whose records are read where they lie."""
     exit_reasons: dict[str, str] = field(default_factory=dict)
-    """How hosts ended that left no record, in the words of their engine."""
+    """How hosts without a record ended, in the engine's words."""
     is_reading_spool: bool = False
-    """What its lost hosts left is being read."""
+    """True while the spool of its lost hosts is being read."""
     hosts_closed: bool = False
-    """One of its hosts takes no more jobs, and only keeps results."""
+    """True if one of its hosts takes no more jobs, and only stores results."""
     is_release_pending: bool = False
-    """Its hosts were given up, and nothing proves that they are gone."""
+    """True if its hosts were abandoned, and their end is not confirmed."""
     is_spool_given_up: bool = False
-    """What its lost hosts left is read no more, though it could not be read."""
+    """True if reading the spool of its lost hosts was given up."""
     hosts_lost: bool = False
     code_started: bool = False
     is_finalizing: bool = False
@@ -68,11 +68,11 @@ class JobRuntime:
 
     None until then, and if no controller was connected: then the records of the hosts decide."""
     last_remark: str = ""
-    """What was said of it before its hosts could not be reached."""
+    """Message of the job before its hosts became unreachable."""
     refusals: int = 0
     """Launches that failed."""
     waits_for_room: int = 0
-    """How often its engine had no room for it."""
+    """Number of refusals by its engine for lack of room."""
     no_launch_before: float = 0.0
     """When that engine is asked again."""
     error_count: int = 0
@@ -83,12 +83,12 @@ class JobRuntime:
     last_outage: float = 0.0
     """When that failed last."""
     first_line_moments: dict[str, float] | None = None
-    """Moments that came with the first line, kept until they are written down."""
+    """Times that came with the first line, until they are recorded."""
     moments: dict[str, float] = field(default_factory=dict)
-    """Moments on the way to the first line that the controller saw, seconds since the epoch."""
+    """Times before the first line that the controller observed, in seconds since the epoch."""
 
     def host_ends(self) -> tuple[HostEnd, ...]:
-        """Give the records of all hosts that have one; a lost host without one ended by our fault."""
+        """Return the records of all hosts that have one; a lost host without one ended by our fault."""
         found = [
             host_end(host, self.records.get(host), self.exit_reasons.get(host, ""), exited=host in self.exited_hosts)
             for host in self.hosts
@@ -103,7 +103,7 @@ class JobRuntime:
         return self.error_count
 
     def can_wait_for_disk(self, error: SmxError, now: float) -> bool:
-        """Say whether what failed may be tried again; a file system that does not answer is waited for a while only."""
+        """Return True to retry after a failure; a file system that does not answer is retried only for a while."""
         if not is_disk_outage(error):
             self.outage_since = None
             return True
@@ -113,11 +113,11 @@ class JobRuntime:
         return not is_outage_over(self.outage_since, now)
 
     def has_ended(self) -> bool:
-        """Say whether the code has ended on every host; where there are none, nothing has."""
+        """Return True if the code has ended on every host; False if there are no hosts."""
         return bool(self.hosts) and self.exited_hosts.union(self.records).issuperset(self.hosts)
 
     def mark_placed(self) -> None:
-        """Learn that the job was given to its hosts just now, and was sent to none."""
+        """Record that the job was placed on its hosts just now, and sent to none."""
         self.unreached_hosts = set(self.hosts)
 
     def record_exit(self, host: str, goal: DesiredState) -> None:
@@ -128,7 +128,7 @@ class JobRuntime:
 
     def mark_missing_hosts_failed(self) -> None:
         """Count hosts that live and have no record as failed by our fault: the job ended before they were given it."""
-        # So none of the job's hosts is kept: what was sent to one that did not answer may still be on its way.
+        # Do not keep any of the job's hosts: a request to a silent host may still be on its way.
         for host in self.hosts:
             if not (self.hosts_lost or host in self.records):
                 self.records[host] = {"cause": "host", "failure": f"The job was stopped before it reached {host}."}
@@ -158,7 +158,7 @@ class JobRuntime:
         )
 
     def _has_provided_files(self) -> bool:
-        """Say whether each host has the job, or what it needs for it."""
+        """Return True if each host has the job, or the files that it needs for it."""
         return self.provided_paths is not None and self.dispatched_hosts.union(self.provided_paths).issuperset(
             self.hosts
         )
@@ -171,11 +171,11 @@ class JobRuntimes:
         self._runtimes: dict[str, JobRuntime] = {}
 
     def find(self, job_id: str) -> JobRuntime | None:
-        """Give the runtime of a job, None where it has none."""
+        """Return the runtime of a job, None if it has none."""
         return self._runtimes.get(job_id)
 
     def get(self, job: Job) -> JobRuntime:
-        """Give the runtime of a job, made now where it has none; once the job is on a cluster, with its hosts."""
+        """Return the runtime of a job, created if missing; once the job is on a cluster, with its hosts."""
         runtime = self._runtimes.setdefault(job.id, JobRuntime())
         if job.cluster and not runtime.hosts:
             runtime.hosts = tuple(host.name for host in named_hosts(job.spec.instance_groups))
@@ -190,14 +190,14 @@ class JobRuntimes:
 
 
 def _text(said: str) -> str:
-    """Give text that can be written and shown: a name of a file that is no UTF-8 comes as half characters."""
+    """Return text that can be stored and shown: file names that are no UTF-8 contain surrogates."""
     return redaction.redact_text(said.encode("utf-8", "backslashreplace").decode())
 
 
 def host_end(host: str, record: dict[str, Any] | None, exit_reason: str = "", *, exited: bool = False) -> HostEnd:
-    """Read an agent's end record; None gives the end of a host that was lost, and how, where its engine says so.
+    """Parse an agent's end record; for None, return the end of a lost host, with the engine's reason, if any.
 
-    ``exited`` says that the code had reached its end there before.
+    ``exited`` is True if the code had ended there before.
     """
     if record is None:
         how = f": {exit_reason}" if exit_reason else "."

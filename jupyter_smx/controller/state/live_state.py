@@ -84,11 +84,11 @@ class LiveState:
         self.holders: dict[str, Job] = {}
         self._python_versions: dict[tuple[str, str, str], str] = {}
         self.exit_reasons: dict[str, str] = {}
-        """The reason of a host for the end of a cluster; it is recorded when the cluster has ended."""
+        """A host's reason for the end of a cluster; it is recorded when the cluster has ended."""
         self.unreachable: dict[str, str] = {}
         """Why hosts of a cluster cannot be reached now, by the cluster."""
         self._disk_wait = ""
-        """What records wait for, as "for free disk space"; "" while they can be written."""
+        """Reason why records cannot be written, as "for free disk space"; "" while they can."""
         for cluster in self.clusters.values():
             self._find_holder(cluster)
             self._note_python_version(cluster)
@@ -115,7 +115,7 @@ class LiveState:
         clock: ClockOffset | None = None,
         durable: bool = False,
     ) -> None:
-        """Write records and their events in one transaction; what ended leaves the memory. ``array`` has new jobs.
+        """Write records and their events in one transaction; ended ones leave the memory. ``array`` has new jobs.
 
         :raises FencedError: another controller owns the store now.
         """
@@ -171,9 +171,9 @@ class LiveState:
             self._python_versions[_interpreter_of(cluster.key)] = cluster.hosts[0].python_version
 
     def python_version(self, key: ReuseKey) -> str:
-        """Give the version of an interpreter as hosts last reported it, as ``3.9.18``; "" before any did.
+        """Return the version of an interpreter as hosts last reported it, as ``3.9.18``; "" before the first report.
 
-        It is remembered by engine, interpreter and image while this controller runs, and as long as a cluster lives.
+        It is stored by engine, interpreter and image while this controller runs, and as long as a cluster lives.
         """
         return self._python_versions.get(_interpreter_of(key), "")
 
@@ -222,7 +222,7 @@ class LiveState:
         return next((job for job in self.holders.values() if job.id == ref), None)
 
     def refresh_summaries(self, rows: Iterable[JobSummary]) -> list[JobSummary]:
-        """Give rows of the records with what is live as it is now."""
+        """Return rows of the records, updated with live values."""
         return [self._listed(self.summary(self.jobs[row.id])) if row.id in self.jobs else row for row in rows]
 
     def _listed(self, row: JobSummary) -> JobSummary:
@@ -231,7 +231,7 @@ class LiveState:
         return replace(row, message=f"{row.message} Its next step waits {self._disk_wait}.".lstrip())
 
     def list_pools(self) -> list[PoolSummary]:
-        """Say of all live clusters what the list of pools shows, and what their records wait for."""
+        """Return all live clusters for the list of pools, with what their records wait for."""
         waits = f"Its next step waits {self._disk_wait}." if self._disk_wait else ""
         return [replace(self.pool_summary(cluster), disk_wait=waits) for cluster in self.clusters.values()]
 
@@ -239,11 +239,11 @@ class LiveState:
         return self.limits_of(engine).catalogue
 
     def cluster_of(self, job: Job) -> Cluster | None:
-        """Give the live cluster that a job is on."""
+        """Return the live cluster of a job."""
         return self.clusters.get(job.cluster)
 
     def summary(self, job: Job) -> JobSummary:
-        """Say of a job what lists show, with its place in the queue and its cost so far."""
+        """Return the summary of a job, as lists show it, with its place in the queue and its cost so far."""
         # The queue changes after the record is written: until then it has a position that the job has left.
         stands = not job.cluster and not is_final(job.state) and not is_building(job.timings)
         position = self.job_queue.position(job) if stands else None
@@ -252,22 +252,22 @@ class LiveState:
         return summary_of(job, queue_position=position, cost=cost, outlook=outlook)
 
     def bill(self, job: Job) -> Bill:
-        """Say what a job is billed for, so far where it is not over."""
+        """Return the bill of a job; until now if it is not over."""
         return price.bill(job, self._catalogue_of(job.spec.engine), self.clock(), self.pace(job))
 
     def pace(self, job: Job) -> StepPace | None:
-        """Say how fast a job counts its steps; None where it counts none."""
+        """Return the pace of a job's steps; None if it counts none."""
         outlook = None if is_final(job.state) else self.outlooks.get(job.id)
         return outlook.pace if outlook and outlook.pace else job.pace
 
     def advice(self, job: Job, usage: JobUsage) -> JobAdvice:
-        """Say what the rules find in what a job used."""
+        """Return the findings of the rules about a job's resource usage."""
         known = self._catalogue_of(job.spec.engine)
         setting = advice.PredictionInput(job.spec.instance_groups, known, self.pace(job))
         return JobAdvice(job=job.name, advice=advice.advise(usage.hosts, setting), is_final=usage.is_final)
 
     def pool_summary(self, cluster: Cluster, news: Sequence[Job] = ()) -> PoolSummary:
-        """Say of a cluster what the list of pools shows; ``news`` are jobs that are being written with it."""
+        """Return a cluster for the list of pools; ``news`` are jobs that are being written in the same transaction."""
         idle = cluster.retained_seconds + transitions.idle_seconds(cluster, self.clock())
         first = cluster.hosts[0] if cluster.hosts else None
         hosts = cluster.handle.hosts if cluster.handle else ()
@@ -323,7 +323,7 @@ class LiveState:
         self.save(jobs=self._update_holder(cluster, gone.reason), clusters=[gone])
 
     def release_pool(self, cluster: Cluster, reason: str) -> Cluster:
-        """Write down that an idle pool is given up; from now on the last job's record says so."""
+        """Record that an idle pool is released, also on the last job's record."""
         leaving = transitions.release(cluster, reason, self.clock())
         self.save(jobs=self._update_holder(cluster, reason), clusters=[leaving])
         return leaving
@@ -334,7 +334,7 @@ class LiveState:
         return [transitions.set_pool_terminated(holder, reason, idle)] if holder else []
 
     def lease_pool(self, cluster: Cluster, job: Job) -> tuple[Cluster, list[Job]]:
-        """Lease an idle pool to a job: the cluster's new record, and the last job's that says ``Reused``."""
+        """Lease an idle pool to a job: return the cluster's new record, and the last job's with ``Reused``."""
         now = self.clock()
         holder = self.holders.get(cluster.id)
         told = [transitions.set_pool_reused(holder, job.name, transitions.idle_seconds(cluster, now))] if holder else []

@@ -43,7 +43,7 @@ INLINE_READ_LIMIT = 16_384
 takes several times as long, and most jobs are short and leave no more."""
 
 LARGE_LOG = 1 << 20
-"""Bytes from which on a log that is here is removed from the host's folder at once, and not with the rest of it."""
+"""Minimum bytes of a log whose collected part is freed in the host's folder at once, not with the whole folder."""
 
 LogKey = tuple[str, int, str]
 """A log: job, attempt and host."""
@@ -56,11 +56,11 @@ def _remote(_job: Job, _host: str) -> Path | None:
 class LogCollector:
     """One puller for each job, attempt and host.
 
-    The cursor is the size of the file in the job's folder (``path_of``), so that a new controller reads on. Each new
-    piece calls ``on_bytes(job id)``. ``name`` is the file's on the host.
+    The cursor is the size of the file in the job's folder (``path_of``), so that a new controller continues there. Each
+    new piece calls ``on_bytes(job id)``. ``name`` is the file's on the host.
 
-    A file takes at most ``limit`` bytes on disk (0: no limit). ``spool_of`` gives the folder of a job on a host where
-    that is on this machine: what is here of a large file is given back there.
+    A file takes at most ``limit`` bytes on disk (0: no limit). ``spool_of`` returns the folder of a job on a host if it
+    is on this machine: collected parts of a large file are freed there.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class LogCollector:
         return ways
 
     async def _more(self, job: Job, host: str, ways: Sequence[ReadPiece]) -> bool:
-        """Say whether one of the ways, tried in turn, brought more of the log."""
+        """Return True if one of the sources, tried in turn, had more of the log."""
         before = self.size(job.id, host, job.attempt)
         for read in ways:
             await _await_pull(self._start(job, host, read))
@@ -182,7 +182,7 @@ class LogCollector:
             await asyncio.wait({running})
 
     def size(self, job_id: str, host: str, attempt: int = 1) -> int:
-        """Count the bytes that are here."""
+        """Count the collected bytes."""
         try:
             return self._path_of(JobFolder(self._jobs_folder, job_id), host, attempt).stat().st_size
         except OSError:
@@ -229,7 +229,7 @@ class LogCollector:
             raise _disk_error(path, error) from error
 
     async def _pull_to_gap(self, job: Job, host: str, copy: LogCopy, read: ReadPiece) -> bool:
-        """Read up to the end, or to bytes that are left out; says whether more follows behind these."""
+        """Read up to the end, or to a gap; return True if more follows after the gap."""
         key = _key(job, host)
         copy.limit(self._total(key))
         ahead = read_ahead(read, copy.cursor, lambda: copy.stop(self._total(key)), piece=PIECE)
@@ -248,7 +248,7 @@ class LogCollector:
         return self._target_sizes.get(key, 0)
 
     def _free(self, job: Job, host: str, copied: int) -> None:
-        """Give back what a host on this machine has of a large log and is here; its end stays, in which it may look."""
+        """Free the collected part of a large log on a host of this machine, except its end, which the host may read."""
         begin, end = self._freed_sizes.get(_key(job, host), 0), copied - MAX_STEP
         if end - begin >= MAX_STEP:
             self._freed_sizes[_key(job, host)] = end
@@ -261,7 +261,7 @@ class LogCollector:
             del self._pull_tasks[_key(job, host)]
         error = None if done.cancelled() else done.exception()
         if isinstance(error, UnavailableError):
-            # The stream's end is told elsewhere; the next greeting says how long the log is.
+            # The end of the stream is handled elsewhere; the next reply to ``hello`` has the length of the log.
             _log.info("job=%s log collection paused: %s", job.name, error)
         elif isinstance(error, SmxError):
             self._retry_later(job, host, error)
@@ -307,7 +307,7 @@ def _read_chunk(remains: Path, name: str, offset: int) -> bytes:
             return log.file.read(PIECE)
     except OSError as error:
         raise_if_temporary(error)
-        return b""  # as of a log that ends there: what was left is not there any more
+        return b""  # as for a log that ends there: the rest is lost
 
 
 def _disk_error(path: Path, error: OSError) -> StagingError:

@@ -15,7 +15,7 @@ SETTING = "c.ControllerApp.log_limit_mib"
 
 
 def gap_notice(gap: Gap, limit: int) -> bytes:
-    """Say on a line of its own how much of a log was left out, and which setting allows more of it."""
+    """Return a line that reports how much of a log was left out, and the setting to allow more."""
     text = (
         f"[... {format_left_out(gap.end - gap.begin)}: a job's log may take {format_size(limit)} on disk "
         f"({SETTING} sets it) ...]"
@@ -66,11 +66,11 @@ class LogCopy:
             self.cursor = gap.end
 
     def is_in_gap(self, total: int) -> bool:
-        """Say whether the next bytes are to be passed over."""
+        """Return True if the next bytes are in the gap."""
         return self._gap_of(total).has(self.cursor)
 
     def stop(self, total: int) -> int:
-        """Give the offset up to which bytes are read before something is passed over, or the end."""
+        """Return the offset where the next gap begins, or the end."""
         gap = self._gap_of(total)
         return gap.begin if self.cursor < gap.begin else total
 
@@ -88,9 +88,10 @@ class LogCopy:
         self.cursor += len(piece)
 
     def _without_gap(self, piece: bytes, *, is_last: bool) -> tuple[int, int]:
-        """Give begin and end of a piece without the zeros that a host's own gap reads as, which stay a gap here.
+        """Return begin and end of a piece without zeros from the gap of a host, which become a gap here.
 
-        A job's own zeros are written, and those at the end of a log: the size of the copy says how much is here.
+        A job's own zeros are written, and those at the end of a log: the size of the copy is the number of collected
+        bytes.
         """
         size = len(piece)
         leading, trailing = size - len(piece.lstrip(b"\0")), size - len(piece.rstrip(b"\0"))
@@ -107,5 +108,5 @@ class LogCopy:
 
 
 def _is_gap(begin: int, end: int) -> bool:
-    """Say whether zeros may be what a host left out by its own limit, which has whole blocks behind the log's begin."""
+    """Return True if zeros may be a gap by a host's own limit: whole blocks, after the kept begin of the log."""
     return begin >= MIN_LIMIT // 2 and begin % BLOCK == 0 and end % BLOCK == 0

@@ -1,6 +1,6 @@
-"""Read the file of a log whose middle may be left out: a hole in the file, of which no reader gets the zeros.
+"""Read the file of a log whose middle may be left out: a hole in the file, whose zeros are not returned.
 
-Offsets are those of the whole log. A file system that cannot say where holes are has none.
+Offsets are those of the whole log. On file systems that cannot report holes, there are none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LogPiece(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Give the offset behind the last byte."""
+        """Return the offset after the last byte."""
         return self.begin + len(self.data)
 
 
@@ -81,7 +81,7 @@ def read_last(path: Path, count: int, limit: int) -> LogPiece:
 
 
 def block_before(known: list[Gap], end: int, size: int) -> tuple[int, int]:
-    """Give begin and end of at most ``size`` bytes before ``end`` that no gap interrupts."""
+    """Return begin and end of at most ``size`` bytes before ``end`` without a gap."""
     for gap in known:
         if gap.begin < end <= gap.end:
             end = gap.begin

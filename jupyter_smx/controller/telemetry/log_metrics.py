@@ -38,7 +38,7 @@ SHORT_LOG = 4_096
 """Bytes that are read without a thread, and again by each request where nothing was measured in them: most jobs are
 short, and a thread and a file take longer than to read so much."""
 SAVE_EVERY = 2.0
-"""Seconds; what came after the last save is read once more by the next controller."""
+"""Seconds between saves; a new controller reads again what came after the last one."""
 
 
 class SavedLogMetrics(Struct, frozen=True):
@@ -50,10 +50,10 @@ class SavedLogMetrics(Struct, frozen=True):
 
 
 class LogMetrics(Struct, frozen=True):
-    """What is known after a turn: progress of the leader, the newest value of each metric, and whether more waits.
+    """Results after a turn: progress of the leader, newest value of each metric, and whether more bytes wait.
 
     The leader is the first host that helps no other one.
-    ``notes`` are sentences about what could not be read; they are there at the end.
+    ``notes`` are sentences about unreadable parts; they are complete at the end.
     """
 
     progress: Progress | None = None
@@ -64,7 +64,7 @@ class LogMetrics(Struct, frozen=True):
 
 
 class LogMetricsReader:
-    """One job. All of it runs in the thread that its owner chose, one call at a time."""
+    """Reads the logs of one job. All methods run in the thread of the owner's choice, one call at a time."""
 
     def __init__(self, folder: JobFolder, job: Job, clock: Callable[[], float]) -> None:
         self.attempt = job.attempt
@@ -79,11 +79,11 @@ class LogMetricsReader:
         self._saved_at = 0.0
 
     def is_empty(self) -> bool:
-        """Say that no host has printed anything; nothing has to be read then."""
+        """Return True if no host has printed anything, so that there is nothing to read."""
         return not any(self._size(host) for host in self._hosts)
 
     def is_short(self) -> bool:
-        """Return True if what is left to read of all logs takes no time to speak of: short, and no regex of a user."""
+        """Return True if reading the rest of all logs takes next to no time: it is short, without a user's regexes."""
         left = sum(self._size(host) - self._reader(host).state.cursor for host in self._hosts)
         return left <= SHORT_LOG and not self._job.spec.metrics
 
@@ -112,9 +112,9 @@ class LogMetricsReader:
         self.read_remaining()
 
     def job_metrics(self, since: float = 0.0) -> JobMetrics:
-        """Give everything that is known, of points those that came after ``since`` (seconds since the epoch).
+        """Return all results; only points after ``since`` (seconds since the epoch).
 
-        The leader's series come first: where one value stands for the job, it is the first one's.
+        The leader's series come first: a single value for the job is the first one's.
         """
         series = [
             found.record(name, host, since)
@@ -131,7 +131,7 @@ class LogMetricsReader:
         )
 
     def notes(self) -> tuple[str, ...]:
-        """Say what could not be read, and which regexes are not used."""
+        """Return notes about unreadable parts, and about regexes that are not used."""
         said: list[str] = []
         for host in self._hosts:
             state = self._reader(host).state
@@ -146,7 +146,7 @@ class LogMetricsReader:
     def save(self) -> None:
         """Write the file when something is new; a disk that refuses is asked again the next time."""
         if not self._dirty or not self._folder.path.exists():
-            return  # nothing new, or somebody deleted the job
+            return  # no new bytes, or the job was deleted
         saved = SavedLogMetrics(
             attempt=self.attempt, hosts={host: reader.state for host, reader in self._readers.items()}
         )
@@ -219,7 +219,7 @@ class LogMetricsReader:
         for host in self._leaders_first:
             for name, series in self._reader(host).state.series.items():
                 value = series.last_value(name, host)
-                # The leader's value stands for the job; what only others print is theirs.
+                # The leader's value is the job's; other hosts' values count only for metrics that it does not print.
                 if value is not None and name not in latest:
                     latest[name] = value
         leader = self._reader(self._leaders_first[0])

@@ -23,16 +23,16 @@ SEARCH_LIMIT = 32 * BLOCK
 MAX_MATCHES = 2_000
 """Places that one answer has at most."""
 OVERLAP = 16_384
-"""Bytes after a block in which words may end that begin in it."""
+"""Bytes after a block in which a match that begins in the block may end."""
 
 _ANSI_CODES = rb"(?:\x1b\[[0-?]*[ -/]*[@-~])*"
-"""What may stand between two letters of one word, and is not seen."""
+"""Invisible codes that may occur between two letters of one word."""
 
 
 def compile_pattern(text: str, *, match_case: bool) -> Pattern[bytes]:
-    """Compile words to be looked for in bytes.
+    """Compile text to search for in bytes.
 
-    :raises ValidationError: nothing, more than 200 characters, or more than one line.
+    :raises ValidationError: it is empty, has more than 200 characters, or more than one line.
     """
     if not text or len(text) > LONGEST_TEXT or "\n" in text or "\r" in text:
         raise ValidationError(

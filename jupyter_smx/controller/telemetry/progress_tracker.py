@@ -1,7 +1,7 @@
 """Track progress, metrics and expected end of all live jobs, without blocking the controller's loop.
 
 Logs are read in one thread, a piece at a time. It rests three times as long as it computes, so that a flood of log
-costs a quarter of one CPU at most; what it cannot keep up with it reads in samples.
+costs a quarter of one CPU at most; if it cannot keep up, it reads samples.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 GATHER = 0.1
-"""Seconds between a piece of log and the look at it: what comes in small pieces is read in larger ones."""
+"""Seconds to wait before a new piece of log is read: small pieces are then read as larger ones."""
 PAUSE_FACTOR = 3.0
 """Seconds of rest for each second of reading."""
 MAX_PAUSE = 1.0
@@ -57,10 +57,10 @@ FINAL_METRICS_TIMEOUT = 2.0
 
 
 class ProgressTracker:
-    """One ``LogMetricsReader`` for each job whose log grows; what it tells is in ``LiveState.outlooks`` and in events.
+    """One ``LogMetricsReader`` for each job whose log grows; results are in ``LiveState.outlooks`` and in events.
 
-    ``is_bounded`` says of an engine that its jobs share this machine, so that the end of one is the beginning of
-    another. ``slots_of`` gives the number of hosts that an engine can have, None without a limit. ``on_fenced``
+    ``is_bounded`` returns True if an engine's jobs share this machine, so that the end of one is the beginning of
+    another. ``slots_of`` returns the number of hosts that an engine can have, None without a limit. ``on_fenced``
     is called when another controller owns the records.
     """
 
@@ -82,7 +82,7 @@ class ProgressTracker:
         self._pending_logs: dict[str, None] = {}
         self._read_task: asyncio.Task[None] | None = None
         self._busy_reader: LogMetricsReader | None = None
-        """The one that the thread reads with now."""
+        """The reader that the thread uses now."""
         self._past_runs: dict[str, list[CompletedRun]] = {}
         self._usage: dict[str, dict[str, Usage]] = {}
         self._starts: dict[str, float] = {}
@@ -91,14 +91,14 @@ class ProgressTracker:
         self._announce_timer: asyncio.TimerHandle | None = None
 
     def on_growth(self, job_id: str) -> None:
-        """Learn that there is more log of a job."""
+        """Record that a job's log has grown."""
         if job_id in self._live_state.jobs:
             self._pending_logs[job_id] = None
             if self._read_task is None or self._read_task.done():
                 self._read_task = asyncio.get_running_loop().create_task(self._read(), name="progress")
 
     def on_sample(self, job_id: str, host: str, figures: Usage) -> None:
-        """Learn what a job uses of one of its hosts now."""
+        """Record the current resource usage of a job on one host."""
         job = self._live_state.jobs.get(job_id)
         if job is not None:
             used = self._usage.setdefault(job_id, {})
@@ -108,14 +108,14 @@ class ProgressTracker:
                 self._change(job, replace(telemetry, usage=now))
 
     def tick(self) -> None:
-        """Look at the expected ends of running jobs and at the heads of the lines; call it about once a second."""
+        """Update the expected ends of running jobs and the heads of the queues; call it about once a second."""
         running = [job for job in self._live_state.jobs.values() if job.cluster]
         lines = {
             engine: self._live_state.job_queue.queued_jobs(engine)[:MAX_FORECAST_JOBS]
             for engine in self._live_state.job_queue.engines()
             if self._is_bounded(engine) or self._slots_of(engine) is not None
         }
-        # An array may have ten thousand tasks that wait: only those are looked at of which something can be said.
+        # An array may have ten thousand waiting tasks: update only jobs with an estimate.
         looked_at = {job.id: job for job in (*running, *(job for line in lines.values() for job in line))}
         for job in looked_at.values():
             if job.id not in self._past_runs:
@@ -146,7 +146,7 @@ class ProgressTracker:
             return await asyncio.wait_for(self._in_thread(reader.read_remaining), FINAL_METRICS_TIMEOUT)
         except asyncio.TimeoutError:
             _log.warning("job=%s last metrics are late and were skipped", job.name)
-        except Exception:  # noqa: BLE001 - border: a log may say anything, and no verdict may hang on what reads it
+        except Exception:  # noqa: BLE001 - border: a log may have any content, and no outcome may depend on its reader
             _log.exception("job=%s reading metrics failed", job.name)
         finally:
             self._drop_reader(job.id)
@@ -158,7 +158,7 @@ class ProgressTracker:
         self._pending_logs.pop(job_id, None)
 
     async def metrics(self, job: Job, attempt: int, since: float) -> JobMetrics:
-        """Give the points of a run of a job after a moment; the run may be over since long."""
+        """Return the points of a run of a job after a moment; the run may have ended long ago."""
         over = is_over(job, attempt)
         reader = self._readers.get(job.id)
         if reader is None or reader.attempt != attempt:
@@ -192,7 +192,7 @@ class ProgressTracker:
             reader = self._busy_reader = self._reader(job)
             try:
                 told = await self._in_thread(reader.read_next)
-            except Exception:  # noqa: BLE001 - border: a log may say anything, and the other jobs' logs are read on
+            except Exception:  # noqa: BLE001 - border: a log may have any content; other jobs' logs are read further
                 _log.exception("job=%s reading metrics from the log failed", job.name)
                 continue
             finally:
@@ -242,7 +242,7 @@ class ProgressTracker:
         return None if cluster is None else cluster.waiting
 
     def _expected_starts(self, running: list[Job], lines: Mapping[str, list[Job]]) -> dict[str, float]:
-        """Say when the first jobs of each line begin, when those before them end as expected."""
+        """Return when the first jobs of each queue begin, if those before them end as expected."""
         found = self._starts_at_engines(running)
         now = self._live_state.clock()
         for engine, line in lines.items():
@@ -261,7 +261,7 @@ class ProgressTracker:
         return found
 
     def _starts_at_engines(self, running: list[Job]) -> dict[str, float]:
-        """Say when hosts begin that wait at their engine, where the engine expects something."""
+        """Return when hosts that wait at their engine begin, if the engine has an estimate."""
         now = self._live_state.clock()
         waiting = {job.id: status for job in running if (status := self._waiting_at_engine(job)) is not None}
         left = {job_id: eta.seconds_to_start(status, now) for job_id, status in waiting.items()}
@@ -333,7 +333,7 @@ class ProgressTracker:
 
 
 def _is_visible_change(old: Usage | None, new: Usage | None) -> bool:
-    """Say whether a bar would look another way: not for every percent and every page."""
+    """Return True if a bar would look different: not for every percent and every page."""
     if old is None or new is None:
         return old is not new
     pairs = (
@@ -350,7 +350,7 @@ def _difference(one: float | None, other: float | None) -> float:
 
 
 def _is_new_estimate(old: Expectation | None, new: Expectation | None) -> bool:
-    """Say whether a person would read another number: not for every tenth of a second of a bar's own estimate."""
+    """Return True if a person would see another number: not for every tenth of a second of a bar's own estimate."""
     if old is None or new is None:
         return old is not new
     return old.basis != new.basis or abs(old.seconds - new.seconds) > max(0.5, 0.02 * old.seconds)

@@ -61,7 +61,7 @@ class UsageRecorder:
     async def collect(
         self, job: Job, host: str, total: int, stream: AgentStream | None, spool: HostSpool | None
     ) -> None:
-        """Wait until all ``total`` bytes of a host's file are here; what a full disk refuses is left out.
+        """Wait until all ``total`` bytes of a host's file are here; on a full disk, the rest is left out.
 
         :raises UnavailableError: the agent does not answer now.
         """
@@ -72,9 +72,9 @@ class UsageRecorder:
             _log.warning("job=%s host=%s resource usage is incomplete: %s", job.name, host, error)
 
     async def usage(self, job: Job, host: str, attempt: int, since: float) -> JobUsage:
-        """Give the history of a run of a job on all of its hosts, or on one (``host``), after a moment.
+        """Return the history of a run of a job on all of its hosts, or on one (``host``), after a moment.
 
-        Of a live run it goes up to the newest sample.
+        For a live run it ends with the newest sample.
         """
         over = is_over(job, attempt)
         names = [each.name for each in named_hosts(job.spec.instance_groups) if host in ("", each.name)]
@@ -91,7 +91,7 @@ class UsageRecorder:
         )
 
     async def close(self) -> None:
-        """Stop fetching; a new controller goes on from the same byte."""
+        """Stop fetching; a new controller continues at the same byte."""
         await self._collector.close()
 
     async def _catch_up(self, job: Job, host: str) -> None:

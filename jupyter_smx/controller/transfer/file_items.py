@@ -1,4 +1,4 @@
-"""Files and folders of this machine as items: their entries and digests. What has not changed is not read again."""
+"""Files and folders of this machine as items: their entries and digests. Unchanged files are not read again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHUNK_SIZE = 1 << 20
 
 
 class FileItem(NamedTuple):
-    """One source: its name, its id (SHA-256 of name and entries), its entries, and where each content lies here."""
+    """One source: its name, its id (SHA-256 of name and entries), its entries, and the path of each content."""
 
     source: str
     name: str
@@ -36,7 +36,7 @@ class FileItem(NamedTuple):
 
 
 class FileDigests:
-    """Digests of files by what the file system says of them. Everything here blocks; threads may share it."""
+    """Digests of files by their status on the file system. All methods block; threads may share an instance."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[int, ...], str] = OrderedDict()
@@ -44,7 +44,7 @@ class FileDigests:
     def items(self, sources: Sequence[str], known: Mapping[str, str]) -> list[FileItem]:
         """Describe each source; ``known`` has digests of files by path, as of variables that a kernel has packed.
 
-        :raises RefusedError: one of them is not there or cannot be read.
+        :raises RefusedError: one of them does not exist or cannot be read.
         """
         return [self._item(source, known.get(source, "")) for source in sources]
 
@@ -79,7 +79,7 @@ class FileDigests:
         try:
             facts = os.stat(path)  # noqa: PTH116 - as text
         except OSError:
-            target = os.readlink(path)  # noqa: PTH115 - as text; what is no link is not there at all
+            target = os.readlink(path)  # noqa: PTH115 - as text; raises for a path that is no link
             return _entry_of(name, "link", target=target), 0
         if stat.S_ISDIR(facts.st_mode):
             return _entry_of(name, "folder", facts), 0

@@ -31,14 +31,14 @@ _TIMEOUT = 300.0
 
 
 class _HostFiles(Struct):
-    """What a host has, since its stream was opened."""
+    """Files of a host since its stream was opened."""
 
     root: str
     items: set[str]
     sizes: dict[str, int]
     """Bytes of each file, by SHA-256."""
     partial: dict[str, int]
-    """Bytes that came of files that are not whole."""
+    """Received bytes of incomplete files."""
 
 
 class FileSender:
@@ -51,11 +51,11 @@ class FileSender:
     async def send(
         self, stream: AgentStream, sources: Sequence[str], known: Mapping[str, str] = NO_DIGESTS
     ) -> Mapping[str, str]:
-        """Have each source on the host; gives the path at which its jobs find it, for reading.
+        """Provide each source on the host; return the path for its jobs, for reading.
 
         ``known`` has the SHA-256 of files by path, where it is known.
 
-        :raises RefusedError: a source is not there or cannot be read.
+        :raises RefusedError: a source does not exist or cannot be read.
         :raises UnavailableError: the host cannot be reached, its disk is full, or a file changed while it was sent.
         """
         items = await asyncio.to_thread(self._digests.items, sources, known)
@@ -83,7 +83,7 @@ class FileSender:
             placed = stream.place(_TIMEOUT, item=item.id, name=item.name, entries=[*item.entries])
             await asyncio.gather(*waiting, placed)
         except UnavailableError as error:
-            # What is there is asked anew: a part may have come, or a file here is another one meanwhile.
+            # Ask the host again: a part may have arrived, or a file here may have changed meanwhile.
             self._hosts.pop(stream, None)
             self._digests.forget()
             raise UnavailableError(error.message, cure=error.cure, transient=True) from error
@@ -93,7 +93,7 @@ class FileSender:
     async def _put(
         self, stream: AgentStream, waiting: deque[asyncio.Future[Frame]], content: tuple[str, str, int], offset: int
     ) -> None:
-        """Put a file (digest, path, bytes) into the stream from ``offset`` on; ``waiting`` has answers still out."""
+        """Write a file (digest, path, bytes) to the stream from ``offset`` on; ``waiting`` has the pending answers."""
         name, path, size = content
         try:
             file = await asyncio.to_thread(_open, path)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     ReadSpool = Callable[[str, int, int], Awaitable[tuple[bytes, int] | None]]
-    """Gives bytes of the file ``name`` from ``offset`` on, ``limit`` at most, and its size, as an engine does."""
+    """Returns at most ``limit`` bytes of the file ``name`` from ``offset`` on, and its size, as an engine does."""
 
 PIECE = MAX_BODY
 LONGEST_RECORD = MAX_RECORD
@@ -28,14 +28,14 @@ LONGEST_RECORD = MAX_RECORD
 
 @dataclass(frozen=True)
 class HostSpool:
-    """The folder of one job in the spool of one host; every method answers also where the host is gone."""
+    """The folder of one job in the spool of one host; every method also works after the end of the host."""
 
     path: Path | None = None
-    """Where it lies on a disk of this machine; None where only the engine reads it."""
+    """Its path on this machine; None if only the engine can read it."""
     read_piece: ReadSpool | None = None
 
     async def read(self, name: str, offset: int = 0) -> tuple[bytes, int]:
-        """Read a piece of a file, and its size; (b"", 0) where the engine reads no such file.
+        """Read a piece of a file, and its size; (b"", 0) if the engine reads no such file.
 
         :raises UnavailableError: it cannot be read now.
         """
@@ -46,7 +46,7 @@ class HostSpool:
         return found or (b"", 0)
 
     async def size(self, name: str) -> int:
-        """Count the bytes of a file; 0 where there is no such file.
+        """Count the bytes of a file; 0 if there is no such file.
 
         :raises UnavailableError: it cannot be read now.
         """
@@ -55,7 +55,7 @@ class HostSpool:
         return await asyncio.to_thread(_size, self.path, name)
 
     async def is_absent(self, name: str) -> bool | None:
-        """Say whether the spool surely has no such file; None where nothing can be read.
+        """Return True if the spool certainly has no such file; None if it cannot be read.
 
         :raises UnavailableError: it cannot be read now.
         """
@@ -68,7 +68,7 @@ class HostSpool:
         return None if found is None else False
 
     async def read_whole(self, name: str) -> bytes | None:
-        """Read a file as long as a record may be; None where there is none, or it is longer, or ends early.
+        """Read a file up to the maximum length of a record; None if it does not exist, is longer, or ends early.
 
         :raises UnavailableError: it cannot be read now.
         """
@@ -83,7 +83,7 @@ class HostSpool:
 
 
 def spool_location(folder: Path, name: str) -> tuple[Path, str]:
-    """Say what to open for a file in a job's folder: a job may have replaced that, and the spool."""
+    """Return the arguments to open a file in a job's folder safely: a job may have replaced it, and the spool."""
     return folder.parent, f"{folder.name}/{name}"
 
 
@@ -103,7 +103,7 @@ def raise_if_temporary(error: OSError) -> None:
 
 
 def free_copied(folder: Path, name: str, begin: int, end: int) -> bool:
-    """Give the room of bytes back that are in the job's folder now; False where that is not possible here."""
+    """Free the disk blocks of bytes that are in the job's folder now; return False if the system cannot."""
     try:
         with untrusted_files.open_file(*spool_location(folder, name), writable=True) as file:
             return file.has_one_name() and punch(file.file.fileno(), begin, end)

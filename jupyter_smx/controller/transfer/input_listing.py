@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def list_inputs(spec: JobSpec) -> tuple[LocalSource, ...]:
-    """Look at every channel whose source is a path or a pattern. Blocks.
+    """List every channel whose source is a path or a pattern. Blocks.
 
-    :raises ValidationError: a source names nothing, too much, or what has no place in its channel.
+    :raises ValidationError: a source names nothing, too much, or a file that cannot be in its channel.
     """
     return tuple(_list_channel(channel) for channel in spec.channels if is_local_path(channel))
 

@@ -37,7 +37,7 @@ class JobFolder:
 
     @property
     def provenance(self) -> Path:
-        """What it ran with."""
+        """File with the job's provenance."""
         return self.path / "provenance.json"
 
     @property
@@ -69,7 +69,7 @@ class JobFolder:
             self.path.mkdir(mode=_ONLY_OWNER, parents=True, exist_ok=True)
 
     def log(self, host: str, attempt: int = 1) -> Path:
-        """Give the file that holds the log of a host; attempts after the first have folders of their own."""
+        """Return the file with the log of a host; attempts after the first have folders of their own."""
         return self.path / (f"logs/{host}.log" if attempt == 1 else f"logs/attempt-{attempt}/{host}.log")
 
     def metrics(self, attempt: int = 1) -> Path:
@@ -77,7 +77,7 @@ class JobFolder:
         return self.path / ("metrics.msgpack" if attempt == 1 else f"metrics-{attempt}.msgpack")
 
     def samples(self, host: str, attempt: int = 1) -> Path:
-        """Give the file that holds what the job used of a host, as its agent wrote it down."""
+        """Return the file with the resource usage of a job on a host, as its agent wrote it."""
         return self.path / f"usage/attempt-{attempt}/{host}.samples"
 
     def delete(self) -> None:
@@ -112,17 +112,17 @@ def wrap_disk_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Give a new name beside ``path`` to write to; at the end it takes ``path``'s place, or nothing happened.
+    """Yield a temporary path beside ``path``; at the end it replaces ``path``, or nothing has changed.
 
     :raises StagingError: the disk refuses.
     """
     part = path.with_name(f".{path.name}.part")
     with wrap_disk_errors(path):
-        if not path.parent.is_dir():  # mostly it is, and to be told so by an error takes longer
+        if not path.parent.is_dir():  # it mostly is, and an exception would take longer
             walk.make_folders(os.fspath(path.parent))
         try:
             yield part
-            os.replace(part, path)  # noqa: PTH105 - the word that the house uses for it
+            os.replace(part, path)  # noqa: PTH105 - consistent with the rest of the package
         except BaseException:
             part.unlink(missing_ok=True)
             raise

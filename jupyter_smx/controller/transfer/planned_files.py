@@ -29,10 +29,10 @@ def list_planned_files(
 ) -> tuple[PlannedFiles, ...]:
     """List variables, the source folder and channels with their sizes. Blocks.
 
-    What lies in ``shared_folders`` is not sent, and left out. Counting ends after two seconds by ``clock``; what was
-    counted by then is marked as partial.
+    Files in ``shared_folders`` are not sent, and left out. Counting ends after two seconds by ``clock``; sizes counted
+    until then are marked as partial.
 
-    :raises ValidationError: the source of a channel is not there, or cannot be sent.
+    :raises ValidationError: the source of a channel does not exist, or cannot be sent.
     """
     deadline = clock() + _COUNT_LIMIT
     sources = {channel.name: channel.source for channel in spec.channels}
@@ -64,7 +64,7 @@ def _count(planned: PlannedFiles, paths: Iterable[str], is_over: Callable[[], bo
 
 
 def _sizes(paths: Iterable[str]) -> Iterator[int]:
-    """Give the size in bytes of each file in files and folders, as far as they can be read; links are followed."""
+    """Yield the size in bytes of each file in files and folders, as far as they can be read; links are followed."""
     for path in paths:
         if not Path(path).is_dir():
             yield _size(path)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     ReadPiece = Callable[[int], Coroutine[Any, Any, bytes]]
-    """Gives the bytes from an offset on, as many as fit into one frame; none at the end of what can be read."""
+    """Returns the bytes from an offset on, as many as fit into one frame; none at the end of the readable part."""
 
 WINDOW = 8
 """Requests in flight for one job on one host: 2 MiB."""
@@ -25,10 +25,10 @@ WINDOW = 8
 async def read_ahead(
     read: ReadPiece, start: int, end: Callable[[], int], *, piece: int = MAX_BODY, window: int = WINDOW
 ) -> AsyncGenerator[bytes, None]:
-    """Give what lies between the offsets ``start`` and ``end()``, in order; ``read`` gives ``piece`` bytes at most.
+    """Yield the bytes between the offsets ``start`` and ``end()``, in order; ``read`` returns at most ``piece`` bytes.
 
-    ``end`` is asked again after each piece, since logs grow. Stops early where ``read`` gives no bytes. What ``read``
-    raises is raised, and what else was asked for is cancelled: use it with ``contextlib.aclosing``.
+    ``end`` is called again after each piece, since logs grow. Stops early if ``read`` returns no bytes. If ``read``
+    raises, that is raised, and pending reads are cancelled: use it with ``contextlib.aclosing``.
     """
     offset = start
     while 0 < end() - offset <= piece:  # most files are short, and a task takes longer than the rest of it

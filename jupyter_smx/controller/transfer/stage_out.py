@@ -41,26 +41,26 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.channel import Output
 
     AskPiece = Callable[[int], Awaitable[tuple[bytes, int]]]
-    """Gives the bytes of a file from an offset on, and the size of the file."""
+    """Returns the bytes of a file from an offset on, and the size of the file."""
 
 ARCHIVES = {"model": "model.tar.gz", "data": "output.tar.gz"}
-"""What ``--output`` of a training job calls its two folders, and the archives that they become."""
+"""Names of a training job's two folders in ``--output``, and their archives."""
 _SHORT_RECORD = 1 << 20
 _FEW = 4
 """Files that one thread brings home one after another."""
 _LONGEST_NAME, _DIGITS = 240, 16
-"""Bytes of a file's name, to which its first copy adds some, and of the hash in one that was longer."""
+"""Maximum bytes of a file's name, to which its first copy adds some, and of the hash in a longer one."""
 
 
 @dataclass(frozen=True)
 class HostOutputs:
-    """What one host left of a job: its end record, and the two ways to its files."""
+    """Outputs of a job on one host: its end record, and the two ways to its files."""
 
     host: str
     record: Mapping[str, Any]
     stream: AgentStream | None = None
     spool: HostSpool | None = None
-    """What the host kept of the job, read without the agent."""
+    """The job's spool on the host, read without the agent."""
 
 
 class OutputStager:
@@ -70,7 +70,7 @@ class OutputStager:
         self._jobs_folder = jobs_folder
 
     def folder(self, job_id: str) -> JobFolder:
-        """Give the folder of a job; it need not exist."""
+        """Return the folder of a job; it need not exist."""
         return JobFolder(self._jobs_folder, job_id)
 
     def write_job_files(self, job: Job) -> None:
@@ -100,11 +100,11 @@ class OutputStager:
             part.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
 
     async def stage_out(self, job: Job, everything: Sequence[HostOutputs]) -> tuple[Artifact, ...]:
-        """Collect every artefact of every host and put it where the user asked for it; safe to repeat.
+        """Collect every artifact of every host and put it at its destination; safe to repeat.
 
-        Archives of equal names become one; of equal files the later host's stays.
+        Archives of equal names are merged; of other files of equal names the later host's stays.
 
-        :raises UnavailableError: a host that has the files does not answer now; nothing is lost.
+        :raises UnavailableError: a host with files does not answer now; nothing is lost.
         :raises StagingError: the disk refuses, or a file no longer exists.
         """
         if not any(left.record.get("artifacts") for left in everything):
@@ -194,7 +194,7 @@ def _shorten(part: str) -> str:
 
 
 async def read_record(spool: HostSpool) -> dict[str, Any] | None:
-    """Read the end record that an agent left; None when there is none that is whole.
+    """Read the end record that an agent left; None if there is none or it is incomplete.
 
     :raises UnavailableError: it cannot be read now.
     """
@@ -216,7 +216,7 @@ def _parse_json(content: bytes | bytearray) -> object:
     if len(content) > _SHORT_RECORD:
         with suppress(msgspec.DecodeError, RecursionError):
             return msgspec.json.decode(content)
-    return json.loads(content)  # which knows halves of characters, as they stand for names that are no UTF-8
+    return json.loads(content)  # accepts surrogates, which stand for file names that are no UTF-8
 
 
 def _safe_path(name: object) -> PurePosixPath:
@@ -231,7 +231,7 @@ def _natural(host: str) -> list[int | str]:
 
 
 def _fetch_from_spool(remains: Path, name: str, target: Path) -> bool:
-    """Bring a file home from what a host left on a disk of ours; False where there is no such file."""
+    """Collect a file from a host's spool on this machine; return False if there is no such file."""
     with ExitStack() as stack:
         try:
             source = stack.enter_context(untrusted_files.open_file(*spool_location(remains, name)))
@@ -288,7 +288,7 @@ async def _read_piece(ask: AskPiece, what: str, size: int, requests: asyncio.Sem
 
 
 async def _download(read: ReadPiece, size: int, target: Path) -> None:
-    """Bring a file home that has ``size`` bytes, or fewer where it ends earlier."""
+    """Download a file of ``size`` bytes, or fewer if it ends earlier."""
     with atomic_write(target) as part, part.open("wb", buffering=0) as file:
         async with aclosing(read_ahead(read, 0, lambda: size, piece=PIECE)) as pieces:
             async for piece in pieces:
@@ -296,7 +296,7 @@ async def _download(read: ReadPiece, size: int, target: Path) -> None:
 
 
 def _store_outputs(job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[str]) -> list[tuple[Path, str]]:
-    """Make what came of the hosts the files of the job; gives those that go to URLs."""
+    """Move the collected files of hosts to the job's files; return those that go to URLs."""
     with wrap_disk_errors(folder.path):
         for name, files in _by_name(incoming, hosts).items():
             _store_output(folder, name, files)
@@ -314,7 +314,7 @@ def _outputs_with_destination(job: Job) -> list[Output]:
 
 
 def _copy_to_destinations(job: Job, folder: JobFolder) -> tuple[Artifact, ...]:
-    """Copy files to the user's folders, and say where each file is."""
+    """Copy files to the user's folders, and return where each file is."""
     here = [output for output in _outputs_with_destination(job) if not is_url(output.destination)]
     goals = {name: path for output in here for name, path in _destinations(job, folder, output)}
     for name, goal in goals.items():
@@ -352,13 +352,13 @@ def _copy_to_destination(source: Path, goal: Path) -> None:
         with atomic_write(goal) as part:
             shutil.copyfile(source, part)
     except StagingError as error:
-        # Our own disk is waited for; of the user's the job's folder keeps what is on its way there.
+        # Only our own disk is worth waiting for; for the user's disk, the files stay in the job's folder.
         error.transient = False
         raise
 
 
 def _archive(job: Job, output: Output) -> str:
-    """Name the archive that an output becomes, "" where its files come home as they are."""
+    """Return the name of the archive that an output becomes, "" if its files are collected as they are."""
     if job.spec.kind != "train" or (output.name == "model" and job.spec.disable_output_compression):
         return ""
     return ARCHIVES.get(output.name, "")
@@ -402,7 +402,7 @@ def merge_archives(archives: Sequence[Path], target: Path) -> None:
 
     Blocks. Nothing is unpacked and no member is held in memory.
 
-    :raises OSError: disk full.
+    :raises OSError: the disk is full.
     :raises tarfile.TarError: one of them is no archive.
     """
     taken = _MergedNames()

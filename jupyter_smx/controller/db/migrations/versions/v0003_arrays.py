@@ -10,7 +10,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Make the tables; the jobs that are there are no tasks."""
+    """Create the tables; existing jobs are no tasks."""
     op.create_table(
         "arrays",
         sa.Column("id", sa.String, primary_key=True),

@@ -42,7 +42,7 @@ def format_option(seconds: int) -> str:
 
 
 def _digits(value: object) -> str:
-    """Write a whole number, numpy's too, as text; of anything else, and of more than anything can wait, nothing."""
+    """Write a whole number, numpy's too, as text; "" for anything else, and for numbers above any possible wait."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         return ""
     number = operator.index(value)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def text_of(value: object) -> str:
-    """Write a value as it is; one that Python refuses to write, as a number of thousands of digits, is cut short."""
+    """Return a value as text; a short form if Python refuses, as for a number of thousands of digits."""
     try:
         return str(value)
     except ValueError:
@@ -80,13 +80,13 @@ class SmxError(Exception):
         return " ".join(part for part in (self.message, self.rule, self.cure) if part)
 
     def with_cure(self, cure: str) -> Self:
-        """Give the same error with another cure."""
+        """Return the same error with another cure."""
         return type(self)(
             self.message, field=self.field, value=self.value, rule=self.rule, cure=cure, transient=self.transient
         )
 
     def body(self) -> ErrorBody:
-        """Give the error in the form in which it crosses a process border."""
+        """Return the error as the JSON object for another process."""
         return ErrorBody(
             code=self.code,
             message=self.message,
@@ -113,7 +113,7 @@ class RequestTooLargeError(ValidationError):
 
 
 class ResourceNotFoundError(SmxError):
-    """Nothing of that name is known here."""
+    """Nothing with that name exists here."""
 
     code = "ResourceNotFound"
     status = 404
@@ -134,7 +134,7 @@ class ResourceLimitError(SmxError):
 
 
 class RefusedError(SmxError):
-    """An engine refused before it launched anything; ``transient`` says whether asking again may help."""
+    """An engine refused before it launched anything; ``transient`` is True if a retry may help."""
 
     code = "Refused"
     status = 422
@@ -148,7 +148,7 @@ class UnavailableError(SmxError):
 
 
 class VersionMismatchError(SmxError):
-    """Two sides speak different versions of a protocol."""
+    """Two sides use different versions of a protocol."""
 
     code = "VersionMismatch"
     status = 426
@@ -170,7 +170,7 @@ _BY_CODE: dict[str, type[SmxError]] = {
 
 
 def from_body(body: ErrorBody) -> SmxError:
-    """Raise-able error for an answer that came over the wire; an unknown code gives the base class."""
+    """Return the exception for an answer of another process; an unknown code becomes the base class."""
     kind = _BY_CODE.get(body.code, SmxError)
     return kind(
         body.message,
@@ -183,9 +183,9 @@ def from_body(body: ErrorBody) -> SmxError:
 
 
 def suggest_names(word: str, known: Iterable[str]) -> str:
-    """Say which known names lie nearest to ``word``: a cure for a typing error, empty when none is near.
+    """Return the known names nearest to ``word``: a cure for a typing error, empty if none is near.
 
-    Those that ``word`` is the beginning of stand first, three at most in all.
+    Names that begin with ``word`` come first, three at most in all.
     """
     names = list(known)
     begun = [name for name in names if word and name.startswith(word)]

@@ -63,14 +63,14 @@ Action = Literal[
     "diagnose",
     "fix",
 ]
-"""What the controller can be asked to do; the literals let mypy see a name that is no action."""
+"""Actions of the controller; the literals let mypy find a name that is no action."""
 
 ServerAction = Literal["get_controller_state", "start_controller", "locate_job_files"]
-"""What only the Jupyter server does."""
+"""Actions of the Jupyter server alone."""
 
 
 class QueryParameter(Struct, Generic[_T], frozen=True):
-    """A parameter of a query: its name, its default, which also says its type, and the largest number that counts.
+    """A parameter of a query: its name, its default, which also defines its type, and the largest number that counts.
 
     A larger number counts as ``maximum``. A ``bool`` is written as 0 or 1.
     """
@@ -80,28 +80,28 @@ class QueryParameter(Struct, Generic[_T], frozen=True):
     help: str
     maximum: float = MAX_OFFSET
     strip: bool = True
-    """Whether spaces at the ends are left out."""
+    """True if spaces at the ends are removed."""
 
 
 class Proxy(Struct, frozen=True):
-    """How the Jupyter server passes a route on to the controller."""
+    """How the Jupyter server forwards a route to the controller."""
 
     query: tuple[str, ...] | None = None
     """Parameters that it passes on; None means all of the route."""
     starts_controller: bool = False
-    """Whether it starts a controller first, unless one runs."""
+    """True if it starts a controller first, unless one runs."""
     marks_read: bool = False
-    """Whether the request proves that a page shows what there is, so that no message about it is due."""
+    """True if the request proves that a page shows the current state, so that no message about it is due."""
     help: str = ""
-    """What the Jupyter server's route does, where it does more than pass on."""
+    """What the Jupyter server's route does, if it does more than forward the request."""
     answer: str = ""
-    """What its answer is, where it is another one."""
+    """Its answer, if that is another one."""
     post_path: str = ""
     """A path where POST does the same, for networks that block other methods than GET and POST."""
 
 
 class Route(Struct, Generic[_A], frozen=True):
-    """A method and a path, the action that answers, and what it takes and gives.
+    """A method and a path, the action that answers, and its parameters and result.
 
     A parameter of the path is ``{ref}``, one segment, or ``{name:path}``, which may have slashes.
     """
@@ -113,19 +113,19 @@ class Route(Struct, Generic[_A], frozen=True):
     help: str
     """What the route does, as one or more sentences for its reference page."""
     answer: str
-    """What the answer is, and the cases in which it has another status."""
+    """The answer, and the cases in which it has another status."""
     query: tuple[QueryParameter[Any], ...] = ()
     body: str = ""
     """The fields of the JSON body; "" where the route takes none."""
     status: int = 200
-    """The HTTP status of an answer that is no error, unless the action says another one."""
+    """The HTTP status of a successful answer, unless the action sets another one."""
     proxy: Proxy | None = None
     """None where only processes of the same user reach the route."""
     unrepeatable: str = ""
     """Why a client must not send the request again where the answer to the first one was lost; "" where it may."""
 
     def proxy_query(self) -> tuple[QueryParameter[Any], ...]:
-        """Give the parameters that the Jupyter server passes on."""
+        """Return the parameters that the Jupyter server forwards."""
         allowed = None if self.proxy is None else self.proxy.query
         return self.query if allowed is None else tuple(each for each in self.query if each.name in allowed)
 
@@ -488,15 +488,15 @@ _PATHS = {route.action: route.path for route in ROUTES}
 
 
 def controller_path(action: Action, ref: str = "") -> str:
-    """Give the path of an action at the controller; ``ref`` is one quoted segment."""
+    """Return the path of an action at the controller; ``ref`` is one quoted segment."""
     return CONTROLLER_PREFIX + _PATHS[action].replace("{ref}", ref)
 
 
 def served_routes() -> tuple[Route[Any], ...]:
-    """Give the routes of the Jupyter server: those that it passes on, and its own."""
+    """Return the routes of the Jupyter server: forwarded ones, and its own."""
     return (*(route for route in ROUTES if route.proxy is not None), *SERVER_ROUTES)
 
 
 def url_pattern(prefix: str, path: str) -> str:
-    """Give the regular expression of a path, with a group for each parameter, as tornado takes it."""
+    """Return the regular expression of a path for tornado, with a group for each parameter."""
     return prefix + re.sub(PATH_PARAMETER, lambda found: "(.+)" if found["slashes"] else "([^/]+)", path)

@@ -15,7 +15,7 @@ MAX_BASE_NAME = MAX_NAME - _SUFFIX - 1
 
 
 def check_base_name(name: str) -> str:
-    """Give ``name`` back when SageMaker would take it with our suffix on.
+    """Return ``name`` if SageMaker would accept it with our suffix.
 
     :raises ValidationError: characters or length outside ``[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}``.
     """
@@ -41,7 +41,7 @@ def slug(text: str) -> str:
 
 
 def job_name(base_name: str, job_id: str, digits: int = _SUFFIX) -> str:
-    """Name of a job: what the user called it, shortened where it must be, and the first digits of its id."""
+    """Return the name of a job: the user's base name, shortened if necessary, and the first digits of its id."""
     suffix = job_id[:digits]
     return f"{base_name[: MAX_NAME - len(suffix) - 1].rstrip('-')}-{suffix}"
 
@@ -53,7 +53,7 @@ def task_name(base_name: str, array_id: str, index: int, digits: int = _SUFFIX) 
 
 
 def check_id(job_id: str) -> str:
-    """Give ``job_id`` back when it has the form of an id.
+    """Return ``job_id`` if it has the form of an id.
 
     :raises ValidationError: not 12 to 32 hexadecimal digits.
     """

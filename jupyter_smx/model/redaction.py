@@ -14,33 +14,33 @@ PATTERN = re.compile(
 )
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S*")
-"""Of a longer scheme the end is one, too; without a bound each letter of a long text would be tried to its end."""
+"""Pattern of a URL. The end of a longer scheme also matches; without the limit, long texts would take too long."""
 _PASSWORD = re.compile(r"(://[^/?#\s:@]*):[^/?#\s]*@")
 """A user and a password; the last @ before the path ends it, as Python's own reading of URLs has it."""
 _TOKEN = re.compile(r"(\bhttps?://)[^/?#\s:@]{20,}(?=@)", re.IGNORECASE)
 """A user without a password, where such a long one is a token, as GitHub has it."""
 _WORD = re.compile(r"([?&;])([^=&;#\s]+)=[^&;#\s]+")
 _SIGNATURES = ("sig", "signature")
-"""What the last part of a word is called by which a URL is signed; to have the URL is to have the right then."""
+"""Last parts of parameter names for the signature of a URL; such a URL grants access to anyone."""
 
 
 def is_secret(name: str) -> bool:
-    """Say whether a variable of this name is one."""
+    """Return True if a variable of this name is a secret."""
     return PATTERN.search(name) is not None
 
 
 def redact_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Give variables as they may leave this machine: secrets have their names only, URLs no passwords."""
+    """Return variables for use outside this machine: only names of secrets, URLs without passwords."""
     return {name: "" if is_secret(name) else redact_text(value) for name, value in variables.items()}
 
 
 def redact_values(values: Mapping[str, str]) -> dict[str, str]:
-    """Give hyperparameters, or what else people have names for, as people may see them: :func:`redact_text`, each."""
+    """Return hyperparameters, or other named values, as people may see them: :func:`redact_text` of each."""
     return {name: redact_text(value) for name, value in values.items()}
 
 
 def redact_text(text: str) -> str:
-    """Give a URL, or a sentence with some, as people may see it: without passwords, signatures and tokens."""
+    """Return a URL, or a sentence with some, without passwords, signatures and tokens."""
     if "://" not in text:
         return text
     return _URL.sub(
@@ -55,9 +55,9 @@ def _redact_parameter(found: re.Match[str]) -> str:
 
 
 def redact_record(record: dict[str, Any]) -> dict[str, Any]:
-    """Give the JSON of a job's record as people may see it: without secrets of variables and what opens URLs.
+    """Return the JSON of a job's record without secrets of variables and of URLs.
 
-    Sentences in it were made without.
+    Sentences in it never contain secrets.
     """
     spec = record["spec"]
     places: list[tuple[str, Callable[[Any], Any]]] = [

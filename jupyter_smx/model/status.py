@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class Status(str, Enum):
-    """What a list of jobs shows; SageMaker's ``TrainingJobStatus`` and ``ProcessingJobStatus``."""
+    """Status in a list of jobs; SageMaker's ``TrainingJobStatus`` and ``ProcessingJobStatus``."""
 
     IN_PROGRESS = "InProgress"
     COMPLETED = "Completed"
@@ -20,7 +20,7 @@ class Status(str, Enum):
 
 
 FINAL_STATUSES = frozenset({Status.COMPLETED, Status.FAILED, Status.STOPPED})
-"""Of a job that has its verdict."""
+"""Statuses of a job with a verdict."""
 
 
 class SecondaryStatus(str, Enum):
@@ -45,7 +45,7 @@ ACTIVE_STEPS = frozenset({SecondaryStatus.DOWNLOADING, SecondaryStatus.TRAINING}
 
 
 class DesiredState(str, Enum):
-    """Where a job should be."""
+    """State that a job should reach."""
 
     RUN = "run"
     STOP = "stop"
@@ -77,26 +77,26 @@ _TABLE: dict[SecondaryStatus, tuple[int, Status, str]] = {
 
 _FINAL_RANK = 9
 DISK_WAIT = "It waits for a disk of its host. "
-"""Beginning of what a job shows that waits for a full, read-only or failing disk; what is wrong with it follows."""
+"""Beginning of the message of a job that waits for a full, read-only or failing disk; the reason follows."""
 REUSE_MESSAGE = "Reusing a warm pool."
-"""What a job that starts on a warm pool shows."""
+"""Message of a job that starts on a warm pool."""
 
 
 def status_of(step: SecondaryStatus) -> Status:
-    """Give the ``Status`` that a step belongs to."""
+    """Return the ``Status`` of a step."""
     return _TABLE[step][1]
 
 
 def message_of(step: SecondaryStatus) -> str:
-    """Give the sentence that a step shows when nothing better is known."""
+    """Return the default message of a step."""
     return _TABLE[step][2]
 
 
 def is_final(step: SecondaryStatus) -> bool:
-    """Say whether a verdict was given; verdicts never change."""
+    """Return True for a step with a verdict; verdicts never change."""
     return _TABLE[step][0] == _FINAL_RANK
 
 
 def can_transition(old: SecondaryStatus, new: SecondaryStatus) -> bool:
-    """Say whether ``new`` is news within one attempt: later in the table, and nothing follows a verdict."""
+    """Return True if ``new`` may follow ``old`` within one attempt: later in the table, and never after a verdict."""
     return not is_final(old) and _TABLE[new][0] > _TABLE[old][0]

@@ -59,7 +59,7 @@ def format_usd(amount: float) -> str:
 
 
 LEFT_OUT = "of this log were left out here"
-"""Words where bytes of a log are not on the disk any more."""
+"""Words that mark bytes of a log that are not on the disk any more."""
 NOTICE_SIZE = 256
 """Bytes before a gap of a log that its sentence takes, spaces at its end included: the next one is written over it."""
 
@@ -74,7 +74,7 @@ def format_size(count: float) -> str:
 
 
 def format_left_out(size: int) -> str:
-    """Say that so many bytes of a log are not on the disk any more, as the sentence in a log begins."""
+    """Format the beginning of the sentence in a log about bytes that are not on the disk any more."""
     return f"{format_size(size)} {LEFT_OUT}"
 
 
@@ -135,5 +135,5 @@ def engine_kind(name: str) -> str:
 
 
 def format_engine(name: str, machines: Sequence[str] = ()) -> str:
-    """Name an engine with the machines of its hosts: ``ssh (gpu-box)``, and ``ssh:gpu-box``, whose target says it."""
+    """Name an engine with the machines of its hosts: ``ssh (gpu-box)``; ``ssh:gpu-box`` names its machine already."""
     return f"{name} ({', '.join(machines)})" if machines and name == engine_kind(name) else name

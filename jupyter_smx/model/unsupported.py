@@ -1,6 +1,6 @@
 """Refuse features of SageMaker that jupyter_smx does not support, by their names there, with an alternative.
 
-A job that asks for one of these would run without it and say nothing.
+Otherwise a job that requests one of these would run without it, and without a message.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FLAGS = {
     "sagemaker_pytorch_ddp_enabled": _TORCHRUN,
     "sagemaker_pytorch_xla_multi_worker_enabled": _TORCHRUN,
 }
-"""The same as hyperparameters, by which its SDK asks for them."""
+"""The same as hyperparameters, by which its SDK requests them."""
 
 _PIPE_RULE = "It belongs to SageMaker's mode Pipe. Here a channel is a folder with unchanged files."
 _COMPRESSION = (_PIPE_RULE, "Remove it, and decompress the files in the script, e.g. with gzip.")
@@ -72,9 +72,9 @@ _MODULE = (
 
 
 def check_launcher(name: str) -> None:
-    """Let a launcher pass that is not one of SageMaker's images alone, known or not.
+    """Refuse a launcher that exists only in SageMaker's images; accept all others.
 
-    :raises ValidationError: it is.
+    :raises ValidationError: it is such a launcher.
     """
     cure = LAUNCHERS.get(name.lower())
     if cure:
@@ -82,9 +82,9 @@ def check_launcher(name: str) -> None:
 
 
 def check_property(channel: str, word: str, value: str = "") -> None:
-    """Let a property of a channel pass, or a value of one, that is not SageMaker's alone, known or not.
+    """Refuse a property of a channel, or a value of one, that only SageMaker supports; accept all others.
 
-    :raises ValidationError: it is.
+    :raises ValidationError: it is such a property.
     """
     said = f"{word} {value}".strip()
     found = _CHANNEL_PROPERTIES.get(said.lower().replace("_", ""))
@@ -93,7 +93,7 @@ def check_property(channel: str, word: str, value: str = "") -> None:
 
 
 def check(spec: JobSpec) -> None:
-    """Check that no hyperparameter or variable of a request asks for one of these features.
+    """Check that no hyperparameter or variable of a request uses one of these features.
 
     :raises ValidationError: one does.
     """

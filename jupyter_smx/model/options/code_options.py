@@ -11,7 +11,7 @@ Variables = Mapping[str, Any] | Sequence[str]
 
 
 class CodeOptions(TypedDict, total=False):
-    """What the job runs, with which values and which packages."""
+    """Code, values and packages of the job."""
 
     hyperparameters: Annotated[
         Mapping[str, Any] | None,
@@ -112,7 +112,7 @@ class CodeOptions(TypedDict, total=False):
 
 
 class ScriptOptions(TypedDict, total=False):
-    """What a script and a notebook have, and a call of a function has not."""
+    """Options of a script and a notebook that a call of a function does not have."""
 
     entry_point: Annotated[
         str | Path | None,

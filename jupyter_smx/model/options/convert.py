@@ -50,11 +50,11 @@ def _check_choice(option: Option, value: object) -> str:
 
 
 def parse_number(value: int | str, option: str, of: str, least: int, most: int | None = None, *, cure: str = "") -> int:
-    """Parse a whole number from ``least`` to ``most`` (None: as large as any count is); ``of`` says what it counts.
+    """Parse a whole number from ``least`` to ``most`` (None: no limit but that of counts); ``of`` is the counted thing.
 
     ``cure`` is for an option with a form of its own, of which the number is a part.
 
-    :raises ValidationError: it is no such number.
+    :raises ValidationError: the value is no such number.
     """
     limit = _MAX_NUMBER if most is None else most
     number = parse_int(value)

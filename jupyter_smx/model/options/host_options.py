@@ -162,7 +162,7 @@ class HostOptions(TypedDict, total=False):
 
 
 class DataOptions(TypedDict, total=False):
-    """What goes into the job and what comes back."""
+    """Inputs and outputs of the job."""
 
     inputs: Annotated[
         Inputs | None,

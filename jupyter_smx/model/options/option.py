@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 Value = Literal["text", "number", "duration", "flag", "choice", "location", "special"]
-"""What a value is. ``special`` values have a parser of their own; all others are plain.
+"""Kind of a value. ``special`` values have a parser of their own; all others are plain.
 
 =============  ======================================  =============================
 value          on the line and as a keyword            in :class:`JobSpec`
@@ -28,16 +28,16 @@ Target = Literal["client", "controller", "engine", "host"]
 
 
 Completion = Literal["", "engine", "instance_type", "interpreter"]
-"""What Tab offers for a value: names that a controller lists."""
+"""Names that Tab completion lists for a value: names that a controller lists."""
 
 
 class SageMakerNames(Struct, frozen=True, kw_only=True):
-    """What SageMaker calls an option; "" where it has none.
+    """SageMaker's names of an option; "" if it has none.
 
     ``training_api`` and ``processing_api`` are paths in the answers to ``DescribeTrainingJob`` and
     ``DescribeProcessingJob``. ``estimator`` and ``processor`` are keywords of SDK 2. ``trainer`` is a keyword of
-    ``ModelTrainer`` of SDK 3, or ``keyword:Class.field`` where that keyword takes an object.
-    ``flag_words`` are what the API has for False and True, where these are no booleans.
+    ``ModelTrainer`` of SDK 3, or ``keyword:Class.field`` if that keyword takes an object. ``flag_words`` are the API's
+    words for False and True, if these are no booleans.
     """
 
     training_api: str = ""
@@ -54,7 +54,7 @@ class Option(Struct, frozen=True, kw_only=True):
     spellings: tuple[str, ...]
     """On a line: the short ones first, the long one last."""
     help: str
-    """What it does, as a phrase without a full stop; for Python too, unless there is ``keyword_help``."""
+    """Its effect, as a phrase without a full stop; for Python too, unless there is ``keyword_help``."""
     value: Value = "special"
     metavar: str = ""
     """Form of the value on a line; "" for a flag."""
@@ -70,7 +70,7 @@ class Option(Struct, frozen=True, kw_only=True):
     default: Any = None
     """Value of the keyword if nothing sets it; a plain option with a ``field`` has that field's default."""
     default_text: str = ""
-    """How help shows the default, where the value itself does not say it."""
+    """Default in help, if the value itself does not show it."""
     field: str = ""
     """Its field in :class:`JobSpec`; "" where the job request does not carry it, or where several options make one."""
     target: Target = "controller"
@@ -78,7 +78,7 @@ class Option(Struct, frozen=True, kw_only=True):
     minimum: int = 0
     maximum: int | None = None
     counts: str = ""
-    """What a number counts, as ``of hosts``."""
+    """The thing that a number counts, as ``of hosts``."""
     kind_rule: str = ""
     """Why the other kind of job does not have it."""
     completion: Completion = ""

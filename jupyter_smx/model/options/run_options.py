@@ -140,7 +140,7 @@ class RunOptions(TypedDict, total=False):
 
 
 class TrainOnlyOptions(TypedDict, total=False):
-    """What SageMaker has for training jobs and not for processing jobs."""
+    """Options that SageMaker has for training jobs and not for processing jobs."""
 
     contract: Annotated[
         str | None,
@@ -268,7 +268,7 @@ class TrainOnlyOptions(TypedDict, total=False):
 
 
 class ProcessOnlyOptions(TypedDict, total=False):
-    """What SageMaker has for processing jobs and not for training jobs."""
+    """Options that SageMaker has for processing jobs and not for training jobs."""
 
     arguments: Annotated[
         Sequence[str] | None,
@@ -291,7 +291,7 @@ class ProcessOnlyOptions(TypedDict, total=False):
 
 
 class LineOnlyOptions(TypedDict, total=False):
-    """What only a line has; Python has return values and functions for it."""
+    """Options of a line only; Python has return values and functions for them."""
 
     handle: Annotated[
         str,

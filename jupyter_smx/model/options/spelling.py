@@ -30,7 +30,7 @@ _LITERAL = (
 )
 _PLACEHOLDER = r"(?P<placeholder>[A-Z][A-Z:/]*[A-Z](?:\.\.\.)?(?!\w))"
 _VALUE = rf"{_OPTION} (?:{_PLACEHOLDER}|{_LITERAL})"
-"""An option with its value: a literal that no English word looks like, the last word of a text, or a placeholder."""
+"""An option with its value: a literal unlike any English word, the last word of a text, or a placeholder."""
 _PAIR = rf"{_OPTION} (?P<name>[\w.-]+)=(?P<value>\[[^\]]*\]|[^\s,;]*[^\s,;.:]|)"
 _SAME_AGAIN = r"((\w+)=\{[^{}]*)\} \2=\{"
 _IN_PARENTHESES = rf"\({_OPTION} ([\w.-]+)\)"

@@ -1,7 +1,7 @@
-"""Take keywords of SageMaker's Python SDK as options, and refuse its other keywords by the name that they have here.
+"""Accept keywords of SageMaker's Python SDK as options; refuse its other keywords with the name of their option here.
 
 The names are those of the option table's column :class:`SageMakerNames`. A keyword is a synonym if its value means the
-same in both; of the others a sentence names the option that does their work.
+same in both; for others a sentence names the option with the same effect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _OTHER_VALUES = frozenset({"code", "dependencies", "local_path", "network_config", "s3_uri"})
-"""Names in the column whose values are of another kind than those of the option, or that say too little alone."""
+"""Names in the column whose values are of another kind than those of the option, or incomplete alone."""
 _METRIC_DEFINITIONS = "metric_definitions"
 _VOLUME_SIZES = ("volume_size", "volume_size_in_gb")
 _CHANNEL = "Set it for a channel: inputs={'train': smx.Channel(name='train', source='data', mode='FastFile')}."
@@ -65,7 +65,7 @@ _CURES = {
     "volume_size": _VOLUME,
     "volume_size_in_gb": _VOLUME,
 }
-"""What does the work of keywords that the column does not have."""
+"""Replacements of keywords that the column does not have."""
 _NAMES_WITHOUT_COUNTERPART = """
 code_location codeartifact_repo_arn compiler_config configuration_location container_log_level
 debugger_hook_config dependency_location disable_profiler enable_infra_check
@@ -78,7 +78,7 @@ training_repository_access_mode training_repository_credentials_provider_arn vol
 """
 _WITHOUT_COUNTERPART = frozenset(_NAMES_WITHOUT_COUNTERPART.split())
 _SDK_1 = "train_"
-"""What keywords of SDK 1 begin with, as ``train_instance_type``."""
+"""Prefix of keywords of SDK 1, as ``train_instance_type``."""
 
 
 class Translation(Struct, frozen=True, kw_only=True):
@@ -112,7 +112,7 @@ def translate(keywords: Mapping[str, Any]) -> Translation:
 
 
 def cure_of(name: str) -> str:
-    """Say what stands for a keyword of SageMaker's SDK or a field of its API here; "" if SageMaker has no such name."""
+    """Return the replacement of a keyword of SageMaker's SDK or a field of its API; "" if SageMaker has no such one."""
     snake = _snake_case(name).removeprefix(_SDK_1)
     cure = _CURES.get(name) or _CURES.get(snake)
     if cure:
@@ -163,7 +163,7 @@ def _objects() -> dict[str, tuple[str, ...]]:
 
 
 SYNONYMS = dict(_synonyms())
-"""Options by the keywords of SageMaker's SDK that mean the same."""
+"""Options by the keywords of SageMaker's SDK with the same meaning."""
 _OBJECTS = _objects()
 
 

@@ -23,7 +23,7 @@ class ClusterState(str, Enum):
 
 
 class WarmPoolStatus(str, Enum):
-    """What a *job's record* says of the pool it left behind (SageMaker's ``WarmPoolStatus``)."""
+    """State of the pool that a job left, in the *job's record* (SageMaker's ``WarmPoolStatus``)."""
 
     AVAILABLE = "Available"
     IN_USE = "InUse"
@@ -43,9 +43,9 @@ class WarmPool(Struct, frozen=True, kw_only=True):
 class ReuseKey(Struct, frozen=True, kw_only=True):
     """Everything in which a job and a warm pool must be equal (SageMaker's criteria, the interpreter, its packages).
 
-    Code, hyperparameters, environment variables and data are not in it. ``python`` is the interpreter that was
-    asked for; with an ``environment`` hosts run the one that was made over it. Hosts that are made of an ``image`` run
-    the interpreter of that, and ``python`` is "".
+    Code, hyperparameters, environment variables and data are not in it. ``python`` is the requested interpreter; with
+    an ``environment``, hosts run the one that was built over it. Hosts with an ``image`` run the image's interpreter,
+    and ``python`` is "".
     """
 
     engine: str
@@ -59,7 +59,7 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
 
 
 class HostHandle(Struct, frozen=True, kw_only=True):
-    """What finds one host again, from any process: its name in the job (``algo-1``) and the engine's own words.
+    """Data to find one host again, from any process: its name in the job (``algo-1``) and the engine's own data.
 
     ``missing_isolation`` are sentences for people: what of its isolation could not be had here.
     """
@@ -68,11 +68,11 @@ class HostHandle(Struct, frozen=True, kw_only=True):
     data: dict[str, str | int | float]
     given_up: tuple[str, ...] = ()
     machine: str = ""
-    """Name of the other machine that the host is on, for people; "" where the engine's name says it."""
+    """Name of the other machine that the host is on, for people; "" if the engine's name includes it."""
 
 
 class Handle(Struct, frozen=True, kw_only=True):
-    """What finds a cluster again at its engine; an acquire that is not done yet has fewer hosts."""
+    """Data to find a cluster again at its engine; an acquire that is not done yet has fewer hosts."""
 
     engine: str
     cluster: str
@@ -80,10 +80,10 @@ class Handle(Struct, frozen=True, kw_only=True):
 
 
 class QueueStatus(Struct, frozen=True):
-    """What a cluster waits for at the scheduler of its engine, before it has hosts.
+    """State of a request in the queue of its engine's scheduler, before the cluster has hosts.
 
-    ``reason`` is the scheduler's own word for people, as ``Resources``. ``position`` counts from 1, None where nothing
-    is known of it. ``expected_start`` is the scheduler's estimate, seconds since the epoch; None where it has none.
+    ``reason`` is the scheduler's own word for people, as ``Resources``. ``position`` counts from 1, None if unknown.
+    ``expected_start`` is the scheduler's estimate, seconds since the epoch; None if it has none.
     """
 
     reason: str
@@ -92,7 +92,7 @@ class QueueStatus(Struct, frozen=True):
 
 
 class PreloadCost(Struct, frozen=True, kw_only=True):
-    """What one preload took when the host tried it: seconds, bytes of its own memory, and the preloads it builds on."""
+    """Cost of one preload when the host tried it: seconds, bytes of its own memory, and the preloads it builds on."""
 
     seconds: float = 0.0
     bytes: int = 0
@@ -100,7 +100,7 @@ class PreloadCost(Struct, frozen=True, kw_only=True):
 
 
 class Host(Struct, frozen=True, kw_only=True):
-    """One host as the agent on it described itself in its greeting."""
+    """One host, as its agent described itself in the answer to ``hello``."""
 
     name: str
     group: str
@@ -108,7 +108,7 @@ class Host(Struct, frozen=True, kw_only=True):
     isolation: str = ""
     isolation_reason: str = ""
     given_up: tuple[str, ...] = ()
-    """What of its isolation its engine could not give, in sentences."""
+    """Parts of its isolation that its engine could not provide, in sentences."""
     limits: HostLimits = HostLimits()
     python_version: str = ""
     agent_version: str = ""
@@ -130,7 +130,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
     state: ClusterState = ClusterState.PROVISIONING
     handle: Handle | None = None
     waiting: QueueStatus | None = None
-    """What its engine said last while it waits for hosts there; None where it does not wait."""
+    """The engine's last report while the cluster waits for hosts there; None if it does not wait."""
     hosts: tuple[Host, ...] = ()
     lease: int = 0
     job: str = ""
@@ -152,21 +152,21 @@ class Cluster(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
     def is_live(self) -> bool:
-        """Say whether it still occupies hosts."""
+        """Return True if it still occupies hosts."""
         return self.state is not ClusterState.TERMINATED
 
     def is_busy(self) -> bool:
-        """Say whether a job has its hosts, or will have them as soon as they are there."""
+        """Return True if a job has its hosts, or gets them as soon as they exist."""
         return self.state in (ClusterState.PROVISIONING, ClusterState.IN_USE)
 
     def name(self) -> str:
-        """Say what the user calls the pool: the short instance type and the first digits of the id."""
+        """Return the user's name of the pool: the short instance type and the first digits of the id."""
         kind = self.key.instance_groups[0].instance_type.removeprefix("ml.").split(".")[0]
         return f"{kind}-{self.id[:6]}"
 
 
 class ShellCommand(Struct, frozen=True, kw_only=True):
-    """The words of a command for a terminal, and all hosts of which one could have been named."""
+    """Arguments of a command for a terminal, and all hosts that the request could have named."""
 
     command: tuple[str, ...]
     hosts: tuple[str, ...]

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 _PLACEHOLDER = "(not shown)"
 _DIGITS = 12
-"""Of a hash; enough to tell two apart."""
+"""Digits of a hash that are shown, enough to distinguish two."""
 _FEW = 4
 
 Facts = dict[str, str]
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """One thing in which two jobs differ; None on the side that has no such thing."""
+    """One difference of two jobs; None on the side without such a value."""
 
     section: str
     name: str
@@ -41,7 +41,7 @@ class Change(Struct, frozen=True, kw_only=True):
     after: str | None = None
 
     def text(self) -> str:
-        """Say it in a line: ``hyperparameter lr (0.1 → 0.2)``."""
+        """Format it in a line: ``hyperparameter lr (0.1 → 0.2)``."""
         what = f"{self.section} {self.name}".strip()
         if self.before is None:
             return f"{what} (new: {self.after})"
@@ -62,7 +62,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 def compare(before: Job, after: Job) -> Comparison:
-    """Say in what two jobs differ; what is secret in variables and URLs is left out."""
+    """Return the differences of two jobs, without secrets in variables and URLs."""
     code = tuple(_code(before, after))
     changes = tuple(_changes(before, after))
     return Comparison(
@@ -128,7 +128,7 @@ def _changes(before: Job, after: Job) -> Iterator[Change]:
 
 
 def _drop_empty(facts: Mapping[str, object]) -> Facts:
-    """Keep what says something."""
+    """Drop empty values."""
     return {name: str(value) for name, value in facts.items() if value not in (None, "", ())}
 
 
@@ -196,7 +196,7 @@ def _inputs(job: Job) -> Facts:
 
 
 def _format_channel(one: Channel) -> str:
-    """Say how a channel reaches a job: what is always said of it, and what was asked for besides."""
+    """Format how a job gets a channel: its usual properties, and those that were set besides."""
     asked = {
         "groups": "+".join(one.groups),
         "type": one.data_type if one.data_type != "S3Prefix" else "",
@@ -286,18 +286,18 @@ _SECTIONS = {
     "outcome": _outcome,
     "metric": _metrics,
 }
-"""What is compared, in the order in which it is shown: what went in, where it ran, what came out."""
+"""Compared sections, in the order in which they are shown: inputs, machines, results."""
 
 
 _PROVENANCE_SECTIONS = ("package", "own code", "host")
-"""What is known of a job that left its provenance, and else not at all."""
+"""Sections that only a job with provenance has."""
 
 _RESULT_SECTIONS = ("outcome", "metric")
-"""What a job has at its end."""
+"""Sections that a job has at its end."""
 
 
 def _methods(before: Job, after: Job) -> dict[str, set[str]]:
-    """Say of what the digests of each channel were made that both jobs had."""
+    """Return, for each channel that both jobs had, the methods by which its digests were made."""
     old, new = (
         {_channel(one): one.method for one in (job.provenance.inputs if job.provenance else ())}
         for job in (before, after)

@@ -9,7 +9,7 @@ from jupyter_smx.model.spec.image import Image
 
 
 class PoolSummary(Struct, frozen=True, kw_only=True):
-    """What lists and events show of a pool. ``expires_at`` is seconds since the epoch, None while in use.
+    """A pool in lists and events. ``expires_at`` is seconds since the epoch, None while in use.
 
     ``idle_since`` is when its last job left it, None while in use. ``price_per_hour`` is of all its hosts, in US
     dollars, None when a price is not known.
@@ -34,13 +34,13 @@ class PoolSummary(Struct, frozen=True, kw_only=True):
     preloaded: tuple[str, ...] = ()
     reason: str = ""
     image: Image | None = None
-    """What its hosts are made of; None where they are made of no image."""
+    """Image of its hosts; None if they have none."""
     machines: tuple[str, ...] = ()
     """Names of the other machines that its hosts are on, as far as its engine names them."""
     unreachable: str = ""
     """Why its hosts cannot be reached now, and what to do; "" while they can."""
     disk_wait: str = ""
-    """What it waits for where a disk cannot be written now; "" while it can. Events never have it."""
+    """Disk that it waits for because it cannot be written now; "" while it can. Events never have it."""
 
 
 class Event(Struct, frozen=True, kw_only=True):

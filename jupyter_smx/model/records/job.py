@@ -32,10 +32,10 @@ _OUT_OF_MEMORY = re.compile(
     r"|^(?!.*\bquota\b).*RESOURCE_EXHAUSTED.*?(?:\bmemory\b|allocat|\bOOM\b)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""What CUDA, its libraries and XLA say in exceptions of other classes; services say alike that a quota is used up."""
+"""Messages of CUDA, its libraries and XLA in exceptions of other classes; services use similar ones for quotas."""
 
 IMAGE_GONE = "image_gone"
-"""Moment in the timings of a job whose image is on record: it was not here when hosts were to be made of it."""
+"""Key in a job's timings: its image was missing when hosts were to be created from it."""
 
 
 class Transition(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class RemoteException(Struct, frozen=True, kw_only=True):
 
 
 class HostEnd(Struct, frozen=True, kw_only=True):
-    """How the job ended on one host, as that host's agent wrote it down.
+    """End of the job on one host, from the record of that host's agent.
 
     ``exit_code`` is None when a signal ended it, then ``signal`` is its number. ``cause`` is ``exit``, ``signal``,
     ``stopped``, ``drained`` (the group that it helped was done), ``max_runtime``, ``max_wait``, ``interrupted``,
@@ -75,15 +75,15 @@ class HostEnd(Struct, frozen=True, kw_only=True):
     reason: str = ""
     """The failure file's text: the script's own, or what sagemaker-training writes there; "" where there is none."""
     message: str | None = ""
-    """What a processing job wrote to ``/opt/ml/output/message``; None where that is no UTF-8."""
+    """Content of a processing job's ``/opt/ml/output/message``; None if that is no UTF-8."""
     errors: tuple[str, ...] = ()
-    """Sentences about what went wrong without ending the job: a variable that could not come back, say."""
+    """Sentences about errors that did not end the job, such as a variable that could not come back."""
     exited_at: float | None = None
     end_reason: str = ""
-    """Why its engine took the host away, in a sentence; "" where it did not or says nothing."""
+    """Why its engine took the host away, in a sentence; "" if it did not, or gives no reason."""
 
     def is_successful(self) -> bool:
-        """Say whether the job's part here left by itself with exit code 0, or was done because its leader was."""
+        """Return True if the job's part here exited by itself with code 0, or ended because its leader was done."""
         return self.cause == "drained" or (self.cause == "exit" and self.exit_code == 0)
 
     def is_stopped_by_request(self) -> bool:
@@ -91,11 +91,11 @@ class HostEnd(Struct, frozen=True, kw_only=True):
         return self.cause in ("stopped", "drained", "max_runtime", "max_wait", "interrupted")
 
     def is_host_failure(self) -> bool:
-        """Say whether the host failed and not the job: it was lost, or it refused the job for its own sake."""
+        """Return True if the host failed and not the job: it was lost, or refused the job for reasons of its own."""
         return self.cause == "host" or (self.cause == "refused" and self.failure.startswith(_HOST_PREFIX))
 
     def is_out_of_memory(self) -> bool:
-        """Say whether memory ran out: the system killed the job, or its code could not get more, also on a GPU."""
+        """Return True if memory ran out: the system killed the job, or its code could not get more, also on a GPU."""
         found = self.exception
         if found is None:
             return self.cause == "memory"
@@ -104,11 +104,11 @@ class HostEnd(Struct, frozen=True, kw_only=True):
 
 
 def failing_host(hosts: Iterable[HostEnd]) -> HostEnd | None:
-    """Choose the host whose end explains the job's; None when there is none.
+    """Return the host whose end explains the job's; None if there is none.
 
-    What we ended explains nothing, nor does what went well. What others meet as a broken connection (a lost
-    host, memory that ran out) comes before an exception, that before a signal, and that before an exit code. Of equals
-    the one that ended first.
+    Requested ends and successes explain nothing. Causes that other hosts see as a broken connection (a lost host, lack
+    of memory) come before an exception, that before a signal, and that before an exit code. Of equal causes, the first
+    one in time counts.
     """
     return min(hosts, key=_failure_rank, default=None)
 
@@ -171,7 +171,7 @@ class Job(Struct, frozen=True, kw_only=True):
     wait_until: float | None = None
     """When it has waited and run for as long as it may, by the clock as people have set it; None without a limit."""
     placements: int = 1
-    """How often hosts were looked for in this attempt: those that are lost before the code begins are replaced."""
+    """Number of placements in this attempt: hosts that are lost before the code begins are replaced."""
     created_at: float = 0.0
     started_at: float | None = None
     ended_at: float | None = None
@@ -187,47 +187,47 @@ class Job(Struct, frozen=True, kw_only=True):
     failure_message: str = ""
     """The same with more detail, such as the exception or the signal; see :meth:`failure_text`."""
     failure_cure: str = ""
-    """What the user can do about the failure, with the option that fixes it; "" where that is unknown."""
+    """Cure of the failure for the user, with the option that fixes it; "" if unknown."""
     exit_message: str = ""
-    """SageMaker's ``ExitMessage``: what the hosts of a processing job wrote to ``/opt/ml/output/message``."""
+    """SageMaker's ``ExitMessage``: content of ``/opt/ml/output/message`` from the hosts of a processing job."""
     hosts: tuple[HostEnd, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     received: dict[str, int] = {}
-    """Sizes in bytes of the variables that came back."""
+    """Sizes in bytes of the returned variables."""
     warm_pool: WarmPool | None = None
     timings: dict[str, float] = {}
     image: Image | None = None
     """The image that its hosts are made of, as it was when the engine was asked for it: all attempts run the same."""
     interpreter: str | None = None
-    """What its engine resolved ``--python`` to at the submission; None where that names one of this machine."""
+    """The engine's result for ``--python`` at the submission; None if that names an interpreter of this machine."""
     progress: Progress | None = None
-    """How far it said that it was; there with the verdict."""
+    """Last progress; set with the verdict."""
     metrics: tuple[MetricValue, ...] = ()
-    """The last value of each metric; there with the verdict."""
+    """The last value of each metric; set with the verdict."""
     pace: StepPace | None = None
-    """How fast it counted its steps, where it printed such counts; there with the verdict."""
+    """Pace of its steps, if it printed counts; set with the verdict."""
     metric_notes: tuple[str, ...] = ()
     """Sentences about metrics that could not be read."""
     provenance: Provenance | None = None
-    """What it ran with; there with the verdict."""
+    """Provenance; set with the verdict."""
     peak: Usage | None = None
-    """The most that it used at once, of its hosts together; there with the verdict."""
+    """Peak usage of its hosts together; set with the verdict."""
 
     def status(self) -> Status:
         """SageMaker's ``Status`` for the step the job is at."""
         return status_of(self.state)
 
     def failure_cause(self) -> str:
-        """Say why the job failed, without the cure; "" when it did not."""
+        """Return why the job failed, without the cure; "" if it did not."""
         return self.failure_message or self.failure_reason
 
     def failure_text(self) -> str:
-        """Say why the job failed and what cures it, for people; "" when it did not."""
+        """Return why the job failed and the cure, for people; "" if it did not."""
         cause = self.failure_cause()
         return f"{cause.rstrip('.')}. {self.failure_cure}" if self.failure_cure else cause
 
     def interruptions(self) -> int:
-        """Count how often its hosts were taken away."""
+        """Count the interruptions, when its hosts were taken away."""
         return sum(attempt.interrupted for attempt in self.attempts)
 
     def max_attempts(self) -> int:
@@ -236,7 +236,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 def current_attempt_transitions(job: Job) -> tuple[Transition, ...]:
-    """Give the transitions of the attempt at hand, from its ``Starting`` on."""
+    """Return the transitions of the current attempt, from its ``Starting`` on."""
     rows = job.transitions
     since = max((at for at, row in enumerate(rows) if row.status is SecondaryStatus.STARTING), default=0)
     return rows[since:]
@@ -248,12 +248,12 @@ def attempt_started_at(job: Job) -> float | None:
     if not rows or rows[0].status is not SecondaryStatus.STARTING:
         return None  # what is downloaded before there are hosts is their image
     if IMAGE_GONE in job.timings or any(row.status is SecondaryStatus.PENDING for row in rows):
-        return None  # there were to be hosts, and their image went; it is downloaded again, or was
+        return None  # its image was missing when its hosts were to be launched; it is downloaded again, or was
     return next((row.start_time for row in rows if row.status in ACTIVE_STEPS), None)
 
 
 class JobSummary(Struct, frozen=True, kw_only=True):
-    """What lists and events show of a job: no source, no path, no value of a variable."""
+    """A job in lists and events: no source, no path, no value of a variable."""
 
     id: str
     name: str
@@ -277,7 +277,7 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     array: ArrayTask | None = None
     attempt: int = 1
     attempts: int = 1
-    """How many runs it may have: one, its retries, and one for each time that it was interrupted."""
+    """Maximum number of runs: one, its retries, and one for each interruption."""
     failure_type: str = ""
     failure_line: int | None = None
     progress: Progress | None = None
@@ -287,10 +287,10 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     expected_start_at: float | None = None
     """Expected start of a waiting job, seconds since the epoch; None if there is no estimate."""
     usage: Usage | None = None
-    """What it uses now; None before anything is known, and after the end."""
+    """Current resource usage; None before the first sample, and after the end."""
     peak: Usage | None = None
-    """The most that it used at once; there with the verdict."""
+    """Peak usage; set with the verdict."""
     spot: bool = False
-    """Its hosts may be taken away while it runs (managed spot)."""
+    """True if its hosts may be taken away while it runs (managed spot)."""
     image: Image | None = None
     """Image of its hosts; the id is "" until the name is resolved. None: hosts without an image."""

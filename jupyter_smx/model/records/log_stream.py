@@ -1,4 +1,4 @@
-"""The names of a job's logs as SageMaker names streams: one for each host of each run of the code."""
+"""Names of a job's logs in the form of SageMaker's streams: one for each host of each run of the code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOG_GROUPS = {"train": "/aws/sagemaker/TrainingJobs", "process": "/aws/sagemaker
 
 
 class LogStream(Struct, frozen=True, kw_only=True):
-    """What one host printed in one run: ``name`` is ``JOB/algo-1-EPOCH``, in which the epoch second is its beginning.
+    """Output of one host in one run: ``name`` is ``JOB/algo-1-EPOCH``, with the epoch second of its beginning.
 
     ``group`` is CloudWatch's log group of such jobs. The host's ``instance_group`` is in no name, as on SageMaker.
     """
@@ -47,6 +47,6 @@ def streams_of(job: Job) -> tuple[LogStream, ...]:
 
 
 def _began(job: Job) -> float | None:
-    """Return when the current run began; for a first run without a watcher the record has it at the end."""
+    """Return when the current run began; for a first run that was not observed, the record has it at the end."""
     began = attempt_started_at(job)
     return job.started_at if began is None and not job.attempts else began

@@ -18,17 +18,17 @@ COMPLETED_BUT = "The job completed, but "
 START = "receive: {name!r} "
 """Beginning of a sentence about a variable in the errors of a host."""
 BY_THE_CODE = ("is not defined", "cannot be pickled")
-"""How reasons begin for which a variable is missing and not lost."""
+"""Beginnings of reasons for variables that are missing, but not lost."""
 
 
 def find_reasons(name: str, sentences: Iterable[str]) -> list[str]:
-    """Give what the errors of hosts say of a variable, each without the name."""
+    """Return the reasons in the errors of hosts about a variable, each without the name."""
     start = START.format(name=name)
     return [each[len(start) :] for each in sentences if each.startswith(start)]
 
 
 def lost_variables(wanted: Iterable[str], received: Collection[str], hosts: Iterable[HostEnd]) -> dict[str, str]:
-    """Give the variables that were lost and why; a reason is the end of a sentence that the name begins."""
+    """Return the lost variables with reasons; a reason is a sentence without the name at its begin."""
     sentences = [sentence for host in hosts for sentence in host.errors]
     found = {name: find_reasons(name, sentences) for name in wanted if name not in received}
     return {
@@ -39,7 +39,7 @@ def lost_variables(wanted: Iterable[str], received: Collection[str], hosts: Iter
 
 
 def lost_variables_of(job: Job) -> dict[str, str]:
-    """Give the variables that a job lost, by its record; see :func:`lost_variables`."""
+    """Return the variables that a job lost, by its record; see :func:`lost_variables`."""
     return lost_variables(job.spec.receive, job.received, job.hosts)
 
 
@@ -52,6 +52,6 @@ def format_loss(lost: Mapping[str, str]) -> str:
 
 
 def completed_message(wanted: Iterable[str], received: Collection[str], hosts: Iterable[HostEnd]) -> str:
-    """Give the status of a job that completed: "" for the usual one, else what it lost."""
+    """Return the status message of a job that completed: "" for the usual one, else the lost variables."""
     said = format_loss(lost_variables(wanted, received, hosts))
     return f"{COMPLETED_BUT}{said}" if said else ""

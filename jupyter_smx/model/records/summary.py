@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import HostEnd
 
 OUT_OF_MEMORY = "out of memory"
-"""Title of a failure for lack of memory, in the place of a class of exceptions."""
+"""Title of a failure for lack of memory, instead of a class of exceptions."""
 
 
 def summary_of(
@@ -64,7 +64,7 @@ def summary_of(
 
 
 def base_name_of(job: Job) -> str:
-    """Give what the user called the job, without the digits that make the name its own."""
+    """Return the user's name of the job, without the digits that make it unique."""
     return job.spec.base_name or job.name.rpartition("-")[0] or job.name
 
 

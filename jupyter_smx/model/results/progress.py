@@ -13,11 +13,11 @@ MAX_METRICS = 40
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """What a job's own progress bars and epoch lines say.
+    """Progress from a job's own progress bars and epoch lines.
 
-    ``fraction`` goes from 0 to 1 over everything that the job announced, None while it announced no end. ``text`` is
-    what was counted, as ``epoch 3/10 · 12/94``. ``remaining_seconds`` is what the bar itself promised at ``at``
-    (seconds since the epoch), None where it does not.
+    ``fraction`` goes from 0 to 1 over all announced work, None while no end is announced. ``text`` is the printed
+    count, as ``epoch 3/10 · 12/94``. ``remaining_seconds`` is the bar's own estimate at ``at`` (seconds since the
+    epoch), None without one.
     """
 
     fraction: float | None = None
@@ -27,10 +27,10 @@ class Progress(Struct, frozen=True, kw_only=True):
 
 
 class Expectation(Struct, frozen=True, kw_only=True):
-    """When a job is expected to end: seconds from its submission, and the spread that is behind the number.
+    """Expected end of a job: seconds from its submission, with the range of the estimate.
 
-    ``low`` and ``high`` are the quartiles of the earlier runs, or equal to ``seconds`` where the job's own progress
-    says it. ``runs`` counts the earlier runs that were looked at.
+    ``low`` and ``high`` are the quartiles of the earlier runs, or equal to ``seconds`` if the estimate is the job's own
+    progress. ``runs`` counts the earlier runs.
     """
 
     seconds: float
@@ -55,14 +55,14 @@ class MetricValue(Struct, frozen=True, kw_only=True):
 
 
 class StepPace(Struct, frozen=True, kw_only=True):
-    """How fast a job's leader counts its steps: the highest count, and the seconds that one step took on average."""
+    """Pace of a job's leader: the highest count of steps, and the average seconds of a step."""
 
     steps: float
     seconds: float
 
 
 class JobTelemetry(Struct, frozen=True, kw_only=True):
-    """What is known of a live job beside its record: how far it is, when it begins and ends, what it measures and uses.
+    """Live values of a job beside its record: progress, expected begin and end, metrics and usage.
 
     ``start_at`` is when a waiting job is expected to begin, seconds since the epoch.
     """

@@ -21,11 +21,11 @@ class Revision(Struct, frozen=True, kw_only=True):
 
 
 class InputDigest(Struct, frozen=True, kw_only=True):
-    """What one channel held when it was put in place: SHA-256 in hexadecimal digits, number of files, bytes.
+    """Content of one channel when it was staged: SHA-256 in hexadecimal digits, number of files, bytes.
 
-    ``method`` says of what the digest was made: ``content`` of names, sizes and the content of every file; ``listing``
-    of names, sizes and modification times, since the content is too large to be read for this; ``none`` of nothing,
-    and ``reason`` says why. ``host`` is "" where all hosts had the same.
+    ``method`` is the source of the digest: ``content``: names, sizes and the content of every file; ``listing``: names,
+    sizes and modification times, because the content is too large; ``none``: no digest, with the reason in ``reason``.
+    ``host`` is "" if all hosts had the same.
     """
 
     channel: str
@@ -38,9 +38,9 @@ class InputDigest(Struct, frozen=True, kw_only=True):
 
 
 class OwnModule(Struct, frozen=True, kw_only=True):
-    """A module that was imported from the user's own files and not from an installed distribution.
+    """A module that was imported from the user's own files, not from an installed distribution.
 
-    ``sha256`` is that of its file, or of all Python files of its folder ("" where they are too many or gone).
+    ``sha256`` is that of its file, or of all Python files of its folder ("" if they are too many or deleted).
     """
 
     name: str
@@ -49,10 +49,10 @@ class OwnModule(Struct, frozen=True, kw_only=True):
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """A host as its agent found it: names, hardware, and the interpreter of its jobs.
+    """A host as reported by its agent: names, hardware, and the interpreter of its jobs.
 
-    ``memory_bytes`` and ``cpus`` are the whole machine's, ``vcpus`` and ``gpu_count`` the share that jobs of this host
-    have. What cannot be learnt there is empty or 0.
+    ``memory_bytes`` and ``cpus`` are the whole machine's, ``vcpus`` and ``gpu_count`` the share of this host's jobs.
+    Unknown values are empty or 0.
     """
 
     hostname: str = ""
@@ -69,7 +69,7 @@ class Machine(Struct, frozen=True, kw_only=True):
 
 
 class HostLimits(Struct, frozen=True, kw_only=True):
-    """What holds for all processes of a job on a host together; 0: no limit. ``reason`` says why there is not more."""
+    """Limits of all processes of a job on a host together; 0: no limit. ``reason`` explains missing limits."""
 
     cpus: int = 0
     memory_bytes: int = 0
@@ -78,23 +78,23 @@ class HostLimits(Struct, frozen=True, kw_only=True):
 
 
 class HostProvenance(Struct, frozen=True, kw_only=True):
-    """One host that ran the job: its name in the job (``algo-1``), what it is, and how the job was kept apart."""
+    """One host that ran the job: its name in the job (``algo-1``), its machine, and the isolation of the job."""
 
     host: str
     instance_type: str = ""
     isolation: str = ""
     isolation_reason: str = ""
     given_up: tuple[str, ...] = ()
-    """What of its isolation its engine could not give, in sentences."""
+    """Parts of its isolation that its engine could not provide, in sentences."""
     limits: HostLimits = HostLimits()
     machine: Machine = Machine()
 
 
 class SeedNote(Struct, frozen=True, kw_only=True):
-    """Whether and how the job's random numbers were fixed, as far as it can be seen from outside.
+    """Whether and how the job's random numbers were fixed, as far as that is visible from outside.
 
-    ``libraries`` are those that were imported and have a state of their own, ``calls`` the places of the code that set
-    one (``numpy.random.seed, line 3``), ``hyperparameters`` those that are called after a seed.
+    ``libraries`` are imported ones with a random state of their own, ``calls`` the places in the code that seed one
+    (``numpy.random.seed, line 3``), ``hyperparameters`` those with the name of a seed.
     """
 
     sentence: str
@@ -106,10 +106,10 @@ class SeedNote(Struct, frozen=True, kw_only=True):
 
 
 class Provenance(Struct, frozen=True, kw_only=True):
-    """What a job ran with; written once, with its verdict.
+    """Provenance of a job; written once, with its verdict.
 
-    ``code_sha256`` is that of ``spec.source``, which the job's record keeps. ``packages`` are the distributions of
-    which a module was imported at the end, version by name; where hosts differ, the first host's, and ``notes`` say so.
+    ``code_sha256`` is that of ``spec.source`` in the job's record. ``packages`` are the distributions with a module
+    that was imported at the end, version by name; if hosts differ, the first host's, with a line in ``notes``.
     """
 
     code_sha256: str
@@ -123,9 +123,9 @@ class Provenance(Struct, frozen=True, kw_only=True):
     own_modules: tuple[OwnModule, ...] = ()
     inputs: tuple[InputDigest, ...] = ()
     sent_sha256: str = ""
-    """Of the file with the variables that were sent, "" when there were none."""
+    """SHA-256 of the file with the variables that were sent, "" if there were none."""
     source_dir_sha256: str = ""
-    """Of the archive with the folder of code that the job had beside its script, "" when it had none."""
+    """SHA-256 of the archive with the job's folder of code, "" if it had none."""
     hosts: tuple[HostProvenance, ...] = ()
     seeds: SeedNote
     revision: Revision | None = None

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """One warm pool that could not be taken: the field, the value that the job needs, the value of the pool."""
+    """One warm pool that could not be reused: the field, the value that the job needs, the value of the pool."""
 
     pool: str
     field: str
@@ -17,9 +17,9 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class EngineInfo(Struct, frozen=True, kw_only=True):
-    """Describe an engine for a submitter: whose interpreters ``--python`` names.
+    """Facts of an engine for a submitter: the machine of ``--python``'s interpreters.
 
-    ``same_paths`` says that its hosts see the files of the submitter's machine, so that none is sent.
+    ``same_paths`` is True if its hosts see the files of the submitter's machine, so that none is sent.
     """
 
     name: str
@@ -40,10 +40,10 @@ class EngineNames(Struct, frozen=True, kw_only=True):
 
 
 class PlannedFiles(Struct, frozen=True, kw_only=True):
-    """What hosts of another machine would be sent for a job, unless they have it already.
+    """Files to be sent to hosts of another machine for a job, unless they have them already.
 
     ``kind`` is "variables", "source folder", "channel NAME" or "requirements", and ``name`` the variables, a path, or
-    the requirements, which have no files: they are installed there. ``size`` is in bytes. ``is_partial`` says that
+    the requirements, which have no files: they are installed there. ``size`` is in bytes. ``is_partial`` is True if
     there are more files than were counted.
     """
 
@@ -102,16 +102,16 @@ class Bill(Struct, frozen=True, kw_only=True):
     groups: tuple[GroupBill, ...] = ()
 
     def savings(self) -> float | None:
-        """Give the percentage that managed spot saves, as SageMaker defines it; None while nothing has run."""
+        """Return the percentage that managed spot saves, as SageMaker defines it; None before the first run."""
         if self.training_seconds <= 0:
             return None
         return (1 - self.billable_seconds / self.training_seconds) * 100
 
 
 class Advice(Struct, frozen=True, kw_only=True):
-    """One rule that found something on one host: its SageMaker name, a sentence with the numbers, and a prediction.
+    """Finding of one rule on one host: its SageMaker name, a sentence with the numbers, and a prediction.
 
-    ``prediction`` says what would be gained and what that assumes, "" where nothing can be said. ``numbers`` are those
+    ``prediction`` is the benefit and its assumptions, "" if unknown. ``numbers`` are those
     of both, by name: shares from 0 to 1, percents, seconds, US dollars.
     """
 

@@ -16,7 +16,7 @@ class Usage(Struct, frozen=True, kw_only=True):
     gpu_percent: float | None = None
     gpu_memory_bytes: int | None = None
     cpu_seconds: float | None = None
-    """Computed so far, over all cores; there with the verdict."""
+    """CPU seconds so far, over all cores; set with the verdict."""
 
 
 class GpuUsage(Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class HostUsage(Struct, frozen=True, kw_only=True):
 
 
 class JobUsage(Struct, frozen=True, kw_only=True):
-    """What one run of a job used over its time, by host; ``peak`` is there with the verdict.
+    """Resource usage of one run of a job over time, by host; ``peak`` is set with the verdict.
 
     It is the ``attempt``-th run of ``attempts`` so far.
     """

@@ -10,7 +10,7 @@ from jupyter_smx.model.spec.channel import Payload
 from jupyter_smx.model.status import SecondaryStatus, Status, status_of
 
 TaskStatus: TypeAlias = Literal["pending", "running", "completed", "failed", "stopped"]
-"""Where a task is, as arrays count it."""
+"""State of a task, as arrays count it."""
 
 MAX_TASKS = 10_000
 """Tasks of one array, as in AWS Batch."""
@@ -23,7 +23,7 @@ _OUTCOMES: dict[Status, TaskStatus] = {
 
 
 def task_status(step: SecondaryStatus) -> TaskStatus:
-    """Say where a task is that is at a step: what has no verdict and is not pending has or had hosts, so it runs."""
+    """Return the state of a task at a step: without a verdict and not pending it runs, because it has or had hosts."""
     if step is SecondaryStatus.PENDING:
         return "pending"
     return _OUTCOMES.get(status_of(step), "running")
@@ -32,8 +32,8 @@ def task_status(step: SecondaryStatus) -> TaskStatus:
 class ArrayTask(Struct, frozen=True, kw_only=True):
     """Which task of which array a job is.
 
-    ``index`` counts from 0; ``label`` says in what the task differs, as ``lr=0.1``; ``title`` what the array does, as
-    ``sweep lr``. At most ``max_concurrent`` tasks of the array have hosts at a time (0: as many as there is room for).
+    ``index`` counts from 0; ``label`` is the task's difference, as ``lr=0.1``; ``title`` the array's, as ``sweep lr``.
+    At most ``max_concurrent`` tasks of the array have hosts at a time (0: no limit but capacity).
     """
 
     id: str
@@ -56,7 +56,7 @@ class TaskOverrides(Struct, frozen=True, kw_only=True):
 
 
 class ArrayCounts(Struct, frozen=True, kw_only=True):
-    """How many tasks are of which kind; ``stopped`` counts a time limit, too."""
+    """Number of tasks by state; ``stopped`` includes those with a time limit."""
 
     pending: int = 0
     running: int = 0
@@ -73,14 +73,14 @@ class ArrayCounts(Struct, frozen=True, kw_only=True):
         return self.pending + self.running
 
     def status(self) -> Status:
-        """Say where the array is as a whole."""
+        """Return the status of the array as a whole."""
         if self.remaining_count():
             return Status.IN_PROGRESS
         return Status.FAILED if self.failed else Status.STOPPED if self.stopped else Status.COMPLETED
 
 
 class ArrayFacts(Struct, frozen=True, kw_only=True):
-    """What is true of an array whatever becomes of its tasks; ``created_at`` is seconds since the epoch."""
+    """Constant facts of an array; ``created_at`` is seconds since the epoch."""
 
     id: str
     name: str
@@ -95,32 +95,32 @@ class ArrayFacts(Struct, frozen=True, kw_only=True):
 
 
 class Array(ArrayFacts, frozen=True, kw_only=True):
-    """The record of an array; never changed, since its tasks say what became of it.
+    """The record of an array; never changed, since the results are in its tasks.
 
-    ``digest`` is the hash of the request that made it.
+    ``digest`` is the hash of the request that created it.
     """
 
     digest: str
 
 
 class ArraySummary(ArrayFacts, frozen=True, kw_only=True):
-    """What lists show of an array."""
+    """An array in lists."""
 
     counts: ArrayCounts
 
 
 def task_id(array_id: str, index: int) -> str:
-    """Give the id of a task: the beginning of the array's and the index, so that ids stand in the tasks' order."""
+    """Return the id of a task: the beginning of the array's and the index, so that ids sort like the tasks."""
     return f"{array_id[: 32 - _INDEX_DIGITS]}{index:0{_INDEX_DIGITS}x}"
 
 
 def array_summary(array: Array, counts: ArrayCounts) -> ArraySummary:
-    """Give the summary of an array whose tasks are where ``counts`` says."""
+    """Return the summary of an array with these counts of tasks."""
     return ArraySummary(counts=counts, **{name: getattr(array, name) for name in ArrayFacts.__struct_fields__})
 
 
 def format_counts(summary: ArraySummary) -> str:
-    """Say it in words: ``4 of 12 done, 1 failed, 2 running``."""
+    """Format the counts: ``4 of 12 done, 1 failed, 2 running``."""
     counts = summary.counts
     parts = [f"{counts.completed} of {summary.size} done"]
     rest = (("failed", counts.failed), ("stopped", counts.stopped), ("running", counts.running))

@@ -26,16 +26,16 @@ class CatalogueRow(Protocol):
 
     @property
     def name(self) -> str:
-        """Give what no other row is called."""
+        """Return the unique name of the row."""
 
 
 _Row = TypeVar("_Row", bound=CatalogueRow)
 
 
 def read_rows(text: str, where: str, kind: type[_Row]) -> dict[str, _Row]:
-    """Read a catalogue of such rows; ``where`` is how a person finds the text again.
+    """Read a catalogue of rows of type ``kind``; ``where`` is the text's place for messages.
 
-    :raises ValidationError: it is none; says the line and the field.
+    :raises ValidationError: it is invalid; the text has the line and the field.
     """
     found: dict[str, _Row] = {}
     for line, begin, end in _objects(text, where):
@@ -56,7 +56,7 @@ def read_rows(text: str, where: str, kind: type[_Row]) -> dict[str, _Row]:
 
 
 def _objects(text: str, where: str) -> Iterator[tuple[int, int, int]]:
-    """Give line, begin and end of each element of the list that the text is."""
+    """Yield line, begin and end of each element of the list in the text."""
     decoder = json.JSONDecoder(parse_constant=_reject_constant)
     try:
         whole = json.loads(text, parse_constant=_reject_constant)
@@ -80,7 +80,7 @@ def _skip(text: str, begin: int) -> int:
 
 
 def _field_in_message(what: str) -> str:
-    """Find the field in a sentence of msgspec about one that is missing or not known."""
+    """Return the field in msgspec's message about a missing or unknown one."""
     found = re.search(r"field `([^`]+)`$", what)
     return found[1] if found else ""
 

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 
 class Channel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One input: where from, how it is presented, to which hosts.
+    """One input: its source, its presentation, its hosts.
 
-    ``source`` is an absolute local path, a glob or an fsspec URL. ``groups`` empty means all instance groups. Of a
-    ``ManifestFile`` the source is a list of objects.
+    ``source`` is an absolute local path, a glob or an fsspec URL. ``groups`` empty means all instance groups. The
+    source of a ``ManifestFile`` is a list of objects.
     """
 
     name: str
@@ -21,18 +21,18 @@ class Channel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     groups: tuple[str, ...] = ()
     data_type: Literal["S3Prefix", "ManifestFile"] = "S3Prefix"
     content_type: str = ""
-    """MIME type that a training script reads in ``inputdataconfig.json``; it changes nothing else."""
+    """MIME type for training scripts in ``inputdataconfig.json``; it changes nothing else."""
     path: str = ""
     """Absolute folder of the channel in a processing job (SageMaker's ``LocalPath``); "" is the usual one."""
 
 
 def input_folder(kind: Literal["train", "process"], channel: str, path: str = "") -> str:
-    """Give the folder in which a job finds a channel, as on SageMaker; ``path`` is the one that it asks for itself."""
+    """Return the folder in which a job finds a channel, as on SageMaker; ``path`` is the channel's own, or ""."""
     return path or f"/opt/ml/{'processing/input' if kind == 'process' else 'input/data'}/{channel}"
 
 
 class Output(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One output: the folder in the job (absolute, or relative to /opt/ml) and where its content goes at the end.
+    """One output: the folder in the job (absolute, or relative to /opt/ml) and the destination of its content.
 
     An empty ``destination`` keeps the content in the job's own folder. ``Continuous`` uploads files of a processing job
     while it runs (SageMaker's ``S3UploadMode``).
@@ -45,7 +45,7 @@ class Output(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def output_folder(output: Output) -> str:
-    """Give the folder in which a job leaves an output."""
+    """Return the folder of an output in a job."""
     return output.path if output.path.startswith("/") else f"/opt/ml/{output.path}"
 
 

@@ -33,12 +33,12 @@ class Distribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     groups: tuple[str, ...] = ()
 
     def option_value(self) -> str:
-        """Say it as it is written behind ``--distribution``."""
+        """Return the value as written after ``--distribution``."""
         processes = "" if self.processes is None else f",processes={self.processes}"
         return f"{self.runner}{processes}{f',groups={self.groups[0]}' if self.groups else ''}"
 
     def parameters(self, groups: Sequence[InstanceGroup]) -> dict[str, str]:
-        """Give the hyperparameters by which SageMaker's SDK asks for it; those of a processing job are its own."""
+        """Return the hyperparameters by which SageMaker's SDK requests it; those of a processing job are its own."""
         if self.runner == "pyspark":
             return {}
         if self.runs_once():
@@ -59,16 +59,16 @@ class Distribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return {"sagemaker_distribution_instance_groups": json.dumps(list(self.groups))} if self.groups else {}
 
     def runs_once(self) -> bool:
-        """Say whether the script of a training job runs once on each host, as it does without a distribution."""
+        """Return True if the script of a training job runs once on each host, as without a distribution."""
         return self.runner in _OF_TENSORFLOW
 
 
 def check_distribution(
     wanted: Distribution, kind: str, groups: Sequence[InstanceGroup], receive: Sequence[str] = (), contract: str = "v2"
 ) -> None:
-    """Let a distribution pass that the hosts of a job can have.
+    """Check that the hosts of a job can run a distribution.
 
-    :raises ValidationError: the kind of job, the number of processes, the group, or variables that should come back.
+    :raises ValidationError: the kind of job, the number of processes, the group, or returned variables prevent it.
     """
     names = [group.name for group in groups]
     unknown = next((name for name in wanted.groups if name not in names), "")

@@ -1,4 +1,4 @@
-"""Instance types, their catalogue, and groups of instances: what a host offers and costs."""
+"""Instance types, their catalogue, and groups of instances: resources and price of a host."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 HOMOGENEOUS = "homogeneousCluster"
-"""Name that SageMaker gives to the only group of a plain job."""
+"""Name that SageMaker uses for the only group of a plain job."""
 
 
 class InstanceType(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One row of the catalogue.
 
     ``vcpus`` counts virtual CPUs, ``memory_gib`` is GiB (0: the share of the machine that its CPUs have), ``gpus``
-    counts devices, ``price_per_hour`` is US dollars for one instance (on demand, training, us-east-1), ``None`` where
-    no source is known. ``source`` says where the price is from, ``hardware_source`` the rest. ``options`` are for the
-    engine, by names of its own, as a scheduler's partition.
+    counts devices, ``price_per_hour`` is US dollars for one instance (on demand, training, us-east-1), ``None`` if no
+    source is known. ``source`` is that of the price, ``hardware_source`` of the rest. ``options`` are for the engine,
+    by its own names, as a scheduler's partition.
     """
 
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]
@@ -56,15 +56,15 @@ def groups_by_host(groups: Iterable[InstanceGroup]) -> dict[str, InstanceGroup]:
 
 
 def leader_of(groups: Iterable[InstanceGroup]) -> str:
-    """Name the host that stands for a job: the first one that helps no other."""
+    """Return the host that represents a job: the first one that helps no other."""
     hosts = groups_by_host(groups)
     return next((name for name, group in hosts.items() if not group.until), next(iter(hosts)))
 
 
 class TypesListing(Struct, frozen=True, kw_only=True):
-    """The types that a job may ask for; ``file`` is where they are from, empty where they ship with the package.
+    """The types that a job may request; ``file`` is their source, empty for the package's own.
 
-    ``engines`` has those that an engine brings for its own jobs, by the engine's name.
+    ``engines`` has the types of engines for their own jobs, by the engine's name.
     """
 
     instance_types: tuple[InstanceType, ...] = ()
@@ -87,17 +87,17 @@ def catalogue() -> Catalogue:
 
 
 def read_catalogue(text: str, where: str) -> Catalogue:
-    """Read a catalogue of instance types; ``where`` is how a person finds the text again.
+    """Read a catalogue of instance types; ``where`` is the text's place for messages.
 
-    :raises ValidationError: it is none; says the line and the field.
+    :raises ValidationError: it is invalid; the text has the line and the field.
     """
     return read_rows(text, where, InstanceType)
 
 
 def look_up(name: str, known: Catalogue) -> InstanceType:
-    """Find an instance type by name, or say which names are near.
+    """Return the instance type of a name.
 
-    :raises ValidationError: no such type in the catalogue.
+    :raises ValidationError: no such type in the catalogue; the text has similar names.
     """
     found = known.get(name)
     if found is None:
@@ -112,7 +112,7 @@ def look_up(name: str, known: Catalogue) -> InstanceType:
 
 
 def check_helpers(groups: Iterable[InstanceGroup]) -> None:
-    """Check that each helper helps another group of the job, and one that is no helper itself.
+    """Check that each helper helps another group of the job that is no helper itself.
 
     :raises ValidationError: a helper of an unknown group, of itself, or of another helper.
     """

@@ -23,10 +23,10 @@ MAX_SPEC_BYTES = 5 * 2**20
 
 
 class SourceDir(Struct, frozen=True, kw_only=True):
-    """A folder that was packed by the kernel: one archive, named by its content, that the job's hosts unpack.
+    """A folder packed by the kernel: one archive, named by its content, that the job's hosts unpack.
 
-    ``folder`` is where it was on the submitter's machine; tracebacks name it. ``files`` and ``size`` (bytes) are what
-    the archive holds.
+    ``folder`` is its path on the submitter's machine, for tracebacks. ``files`` and ``size`` (bytes) describe the
+    content of the archive.
     """
 
     folder: str
@@ -37,7 +37,7 @@ class SourceDir(Struct, frozen=True, kw_only=True):
 
 
 def is_entry_point(name: str) -> bool:
-    """Say whether SageMaker would take ``name`` for a script: a path that stays in its folder, of plain letters."""
+    """Return True if SageMaker would accept ``name`` as a script: a path that stays in its folder, of plain letters."""
     return bool(_ENTRY_POINT.fullmatch(name)) and not {".", ".."}.intersection(name.split("/"))
 
 
@@ -55,12 +55,12 @@ class PythonEnvironment(Struct, frozen=True, kw_only=True):
 
 
 class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to run, with what, on what, and for how long.
+    """Request of a job: its code, inputs, hosts and limits.
 
-    ``hyperparameters`` values are strings, JSON where they are not plain text (SageMaker's encoding).
-    ``keep_alive``, ``max_run`` and ``max_wait`` are seconds. With a ``keep_alive`` of None a kept pool keeps its
-    keep-alive, and new hosts are released; 0 releases both. ``imports`` are the modules that the code imports at its
-    top, a hint for the zygote, never a promise.
+    Values of ``hyperparameters`` are strings, JSON if they are not plain text (SageMaker's encoding). ``keep_alive``,
+    ``max_run`` and ``max_wait`` are seconds. With a ``keep_alive`` of None a kept pool keeps its keep-alive, and new
+    hosts are released; 0 releases both. ``imports`` are the modules that the code imports at its top, a hint for
+    preloading that may be wrong.
     """
 
     kind: Literal["train", "process"]
@@ -79,14 +79,14 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     entry_point: str = ""
     """Name of the script in its folder, as ``train.py``; "" where the cell is the script."""
     contract: Literal["v2", "v3"] = "v2"
-    """What a training script sees: what the toolkit in SageMaker's images shows it, or the drivers of SDK 3."""
+    """Environment of a training script: that of the toolkit in SageMaker's images, or of the drivers of SDK 3."""
     arguments: tuple[str, ...] = ()
-    """Words of a processing job's script, as they are: SageMaker's ``ContainerArguments``."""
+    """Arguments of a processing job's script, unchanged: SageMaker's ``ContainerArguments``."""
     send: Payload | None = None
     receive: tuple[str, ...] = ()
     role: str = ""
     image: str = ""
-    """What its hosts are made of, where the engine makes them of images (``TrainingImage``, ``ImageUri``)."""
+    """Image of its hosts, if the engine uses images (``TrainingImage``, ``ImageUri``)."""
     max_run: int = DAY
     python: str = ""
     python_version: str = ""
@@ -100,10 +100,10 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     notebook_names: dict[str, str] = {}
     """Names of the notebook that the cell reads and does not assign: the module of each, "" for a variable."""
     spelling: Literal["line", "keyword"] = "line"
-    """How the user wrote the options: on the line of a magic or a command, or as keywords of Python."""
+    """Form in which the user wrote the options: on the line of a magic or a command, or as keywords of Python."""
     notebook: str = ""
     cell_id: str = ""
-    """Of the notebook's cell that handed the job in, where the front end says it."""
+    """Id of the notebook's cell that submitted the job, if the front end provides it."""
     working_directory: str = ""
     metrics: dict[str, str] = {}
     """Regular expressions by the name of their metric; the first group is the value."""
@@ -111,9 +111,9 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shared: Payload | None = None
     """Variables that all tasks of an array get, beside those of ``send``."""
     retries: int = 0
-    """How often the job is run again after an ``InternalServerError``."""
+    """Maximum number of retries after an ``InternalServerError``."""
     spot: bool = False
-    """Its hosts may be taken away at any time; then it begins again (``EnableManagedSpotTraining``)."""
+    """True if its hosts may be taken away at any time; then it begins again (``EnableManagedSpotTraining``)."""
     max_wait: int = 0
     """Seconds in which a spot job waits and runs, all attempts together; 0 is no limit (``MaxWaitTimeInSeconds``)."""
     checkpoint: str = ""
@@ -121,7 +121,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     checkpoint_local_path: str = ""
     """Folder below ``/opt/ml`` that this is done with instead of ``/opt/ml/checkpoints`` (its ``LocalPath``)."""
     disable_output_compression: bool = False
-    """The model of a training job comes home as the files that it is made of (``CompressionType`` ``NONE``)."""
+    """True if the model of a training job is collected as single files (``CompressionType`` ``NONE``)."""
     network_isolation: bool = False
     """Its hosts reach each other and nothing else (``EnableNetworkIsolation``)."""
     after: tuple[str, ...] = ()
@@ -131,27 +131,27 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seconds since the epoch on the submitter's clock, when its magic began to run."""
 
     def all_hyperparameters(self) -> dict[str, str]:
-        """Give the hyperparameters with those by which the SDK of the contract says how the script is distributed."""
+        """Return the hyperparameters, with those of the contract's SDK for the distribution."""
         return self.sdk2_hyperparameters() if self.contract == "v2" else dict(self.hyperparameters)
 
     def sdk2_hyperparameters(self) -> dict[str, str]:
-        """Give the hyperparameters as SageMaker's SDK 2 sends them; SDK 3 has a file for the distribution."""
+        """Return the hyperparameters as SageMaker's SDK 2 sends them; SDK 3 has a file for the distribution."""
         told = {} if self.distribution is None else self.distribution.parameters(self.instance_groups)
         return {**told, **self.hyperparameters}
 
     def has_flag(self, name: str) -> bool:
-        """Say whether a hyperparameter is true to SageMaker's toolkit, which reads JSON, and else a text."""
+        """Return True if SageMaker's toolkit reads a hyperparameter as true: it parses JSON, or else a text."""
         try:
             return bool(json.loads(self.hyperparameters.get(name, "false")))
         except ValueError:
             return True
 
     def payloads(self) -> tuple[str, ...]:
-        """Give the paths of the files that the kernel packed for this job."""
+        """Return the paths of the files that the kernel packed for this job."""
         return tuple(packed.path for packed in (self.shared, self.send, self.source_dir) if packed is not None)
 
     def payload_digests(self) -> dict[str, str]:
-        """Give the SHA-256 of the files of variables, by path."""
+        """Return the SHA-256 of the files of variables, by path."""
         return {packed.path: packed.sha256 for packed in (self.shared, self.send) if packed is not None}
 
     def instance_count(self) -> int:
@@ -163,5 +163,5 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.send is not None or self.shared is not None or bool(self.receive)
 
     def instances(self) -> str:
-        """Say the hosts in a few words, as ``ml.m5.xlarge × 2 + local × 1``."""
+        """Format the hosts in a few words, as ``ml.m5.xlarge × 2 + local × 1``."""
         return " + ".join(f"{group.instance_type} × {group.instance_count}" for group in self.instance_groups)

@@ -17,9 +17,10 @@ MAX_REGEX = 500
 
 
 def check_metrics(definitions: Mapping[str, str]) -> None:
-    """Let metric definitions pass, or say what is wrong with the first bad one.
+    """Check metric definitions; raise for the first invalid one.
 
-    :raises ValidationError: more than 40, a name or a regex of a wrong length, a regex that is none or has no group.
+    :raises ValidationError: more than 40, a name or regex of an invalid length, an invalid regex, or one without a
+        group.
     """
     if len(definitions) > MAX_METRICS:
         raise ValidationError(

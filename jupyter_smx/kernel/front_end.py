@@ -44,7 +44,7 @@ def uses_widgets(
 class Interactivity(Struct, frozen=True, kw_only=True):
     """How a kernel can reach its user.
 
-    ``kernel``: there is a front end that draws displays. ``allow_stdin``: the request that runs now may ask the user a
+    ``kernel``: there is a front end that draws displays. ``allow_stdin``: the current request may ask the user a
     question. JupyterLab, Notebook, VS Code and the console allow that; nbclient, papermill and nbconvert do not.
     ``terminal``: standard input is a terminal.
     """
@@ -80,7 +80,7 @@ def should_wait(*, option: bool, setting: str | None, presence: Interactivity) -
 
 
 def interactivity_of(shell: Any) -> Interactivity:
-    """Look at an IPython shell (None: a plain Python process)."""
+    """Detect the interactivity of an IPython shell (None: a plain Python process)."""
     kernel = getattr(shell, "kernel", None)
     if kernel is None:
         return Interactivity(kernel=False, terminal=bool(sys.stdin) and sys.stdin.isatty())

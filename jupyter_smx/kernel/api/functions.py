@@ -95,7 +95,7 @@ def job(ref: str) -> Job:
 def rerun(ref: str | Job | JobArray) -> Job | JobArray:
     """Run a job again with the same code, variables, inputs and hosts; return the new job's handle at once.
 
-    An array runs again as a whole, and gives the handle of the new array. A task of it runs again alone.
+    An array runs again as a whole, and its new handle is returned. A task of it runs again alone.
 
     :param ref: id, name, prefix or handle of a job, a task or an array.
     :raises ResourceNotFoundError: it does not exist, or its sent variables were deleted.
@@ -108,7 +108,7 @@ def rerun(ref: str | Job | JobArray) -> Job | JobArray:
 
 
 def diff(before: str | Job, after: str | Job = "") -> Diff:
-    """Say in what two jobs differ; with one job, in what it differs from the run of its base name before it.
+    """Return the differences of two jobs; with one job, those from the previous run of its base name.
 
     :param before: id, name, prefix or handle; so is ``after``.
     :raises ResourceNotFoundError: there is no such job, or no run before it.
@@ -133,7 +133,7 @@ def pools() -> tuple[PoolSummary, ...]:
 def submit_call(
     function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], options: Mapping[str, Any]
 ) -> Job:
-    """Run one call of a function as a training job; its value and its exception come back as variables.
+    """Run one call of a function as a training job; its value or its exception is returned as a variable.
 
     ``options`` has keywords of :class:`RemoteOptions`.
 
@@ -276,9 +276,9 @@ def _follow(session: Session, found: Job) -> None:
 
 
 def wait_with_logs(session: Session, found: Job | JobArray) -> None:
-    """Print the log as it comes, wait for the verdict, and bind what came back. Ctrl-C ends the waiting, not the job.
+    """Print the log as it comes, wait for the outcome, and bind the returned variables. Ctrl-C ends the waiting only.
 
-    Of an array a line is printed when a task ends.
+    For an array, print a line when a task ends.
 
     :raises JobFailed, JobStopped: the verdict is not ``Completed``.
     """

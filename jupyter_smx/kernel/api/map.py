@@ -94,7 +94,7 @@ def array(ref: str) -> JobArray:
 def _unwrap_remote(
     function: Callable[..., Any], options: Mapping[str, Any]
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
-    from jupyter_smx.kernel.api.remote import RemoteFunction  # noqa: PLC0415 - it needs what is here
+    from jupyter_smx.kernel.api.remote import RemoteFunction  # noqa: PLC0415 - it imports this module
 
     if isinstance(function, RemoteFunction):
         return function.__wrapped__, {**function.options, **options}

@@ -31,9 +31,9 @@ EXPECTED_ENDS = frozenset(
 _PAUSE = 30.0
 """Seconds without a request after one without an answer, so that not every cell waits for it."""
 _INTERVAL = 10.0
-"""Seconds between two looks: one takes a millisecond or two, which cells one after another need not wait."""
+"""Minimum seconds between two checks: each takes a millisecond or two, for which successive cells should not wait."""
 _LONGEST_LOOK = 0.3
-"""Seconds after which one look asks no more; the next one goes on."""
+"""Maximum seconds of one check; the next one continues."""
 _LONGEST_REASON = 240
 
 
@@ -45,7 +45,7 @@ class KeptPool(Struct, frozen=True):
 
 
 class PoolUse(Struct, frozen=True):
-    """What a job left at its end: the pool, and whether it was kept then."""
+    """Pool of a job at its end, and whether it was kept then."""
 
     ended_at: float
     pool: str
@@ -137,7 +137,7 @@ class PoolNotices:
 
 
 def end_sentence(kept: KeptPool, last: Record) -> str:
-    """Say that a pool ended and why, in one line; "" if its user expects that. ``last`` is the last job on it."""
+    """Return a line about the end of a pool and why; "" if its user expects that. ``last`` is the last job on it."""
     reason = last.warm_pool.reason if last.warm_pool else ""
     if reason in EXPECTED_ENDS:
         return ""

@@ -36,18 +36,18 @@ class RemoteFunction(Generic[_Arguments, _Value]):
         self.options = dict(options)
 
     def __call__(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Value:
-        """Run the function as a job, wait for it and give its value; an ``async def`` gives an awaitable of it.
+        """Run the function as a job, wait for it and return its value; for an ``async def`` an awaitable of it.
 
-        :raises BaseException: what the function raised, or what :meth:`Reply.result` raises.
-        :raises ValidationError: the function or an argument cannot be pickled; says which part of it.
+        :raises BaseException: an exception of the function, or one of :meth:`Reply.result`.
+        :raises ValidationError: the function or an argument cannot be pickled; the text names the part.
         """
         __tracebackhide__ = True  # IPython leaves the frame out: it is not the user's code
         if is_async(self.__wrapped__):
-            return cast("_Value", self.aio(*args, **kwargs))  # a coroutine, as the function itself gives
+            return cast("_Value", self.aio(*args, **kwargs))  # a coroutine, as the function itself returns
         return cast("_Value", self.submit(*args, **kwargs).result())
 
     def submit(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Reply[Any]:
-        """Start the job and come back at once; ``submit(...).result()`` waits, ``submit(...).job`` is its handle.
+        """Start the job and return at once; ``submit(...).result()`` waits, ``submit(...).job`` is its handle.
 
         :raises ValidationError: the function or an argument cannot be pickled; nothing was created.
         """
@@ -68,7 +68,7 @@ class RemoteFunction(Generic[_Arguments, _Value]):
         return copy.copy, (self.__wrapped__,)  # a copy of a function is the function
 
     def __repr__(self) -> str:
-        """Say what it calls."""
+        """Return a description of the call."""
         return f"<remote {self.__wrapped__!r}>"
 
 
@@ -85,11 +85,11 @@ def remote(
 def remote(function: Any = None, /, **options: Any) -> Any:
     """Make a function whose calls run as training jobs: ``@smx.remote`` or ``@smx.remote(keep_alive="10m")``.
 
-    Function, arguments and value travel by cloudpickle. What the function raises is raised here as its own class, with
-    the job's traceback as its cause. Options are those of :func:`jupyter_smx.train` but ``send``, ``receive`` and
-    ``wait``; without ``name`` jobs have the function's name.
+    Function, arguments and value are sent with cloudpickle. An exception of the function is raised here with its own
+    class, with the job's traceback as its cause. Options are those of :func:`jupyter_smx.train` except ``send``,
+    ``receive`` and ``wait``; without ``name`` jobs have the function's name.
 
-    :raises ValidationError: there is not a function, or an option that does not exist.
+    :raises ValidationError: the argument is no function, or an option does not exist.
     """
     options = check_options(options, "@smx.remote")
     if function is None:

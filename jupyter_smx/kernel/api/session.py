@@ -49,7 +49,7 @@ _LOG_BUTTON_LINES = 200
 def with_source_dir(spec: JobSpec, folder: str) -> JobSpec:
     """Pack a folder of code ("" for none) and name it in the spec.
 
-    :raises ValidationError: it cannot travel; says why.
+    :raises ValidationError: it cannot be sent; the text has the reason.
     """
     if not folder:
         return spec
@@ -73,7 +73,7 @@ class Session:
         self.screen = Screen(shell, self, controller_launch.records_id)
         self.watcher = Watcher(client)
         self.latest_handle: Job | JobArray | None = None
-        """What was handed in last: what a bare ``%smx stop`` means."""
+        """Last submission: the default of a bare ``%smx stop``."""
         self._pending_bindings: list[Job] = []
         self._jobs_without_tail: set[str] = set()
         self._has_noted_records = False
@@ -143,7 +143,7 @@ class Session:
             _print_warning(sentence)
 
     def show(self, card: CardLike) -> None:
-        """Show the card of what was handed in; the first one says if the records end with this machine."""
+        """Show the card of a submission; the first one notes if the records end with this machine."""
         if self.shell is not None and not self._has_noted_records:
             self._has_noted_records = True
             if note := controller_launch.records_note():
@@ -151,11 +151,11 @@ class Session:
         self.screen.show(card)
 
     def stop(self, job_id: str) -> None:
-        """Ask a job to stop; what the button of a card does, like the two below."""
+        """Request a job's stop; called by a card's button, like the two methods below."""
         self.client.stop(job_id)
 
     def log(self, job_id: str) -> str:
-        """Give the last lines of a job's log."""
+        """Return the last lines of a job's log."""
         return "\n".join(log.last_lines(self.client, self.client.job(job_id), _LOG_BUTTON_LINES))
 
     def rerun(self, job_id: str) -> None:
@@ -202,7 +202,7 @@ class Session:
             _print_warning(f"{job.name}: {reason}")
 
     def close(self) -> None:
-        """Let the thread and the connections go; jobs go on."""
+        """End the thread and the connections; jobs continue."""
         if self._reports_pools:
             self._reports_pools = False
             self.shell.events.unregister(_CELL_START, self.report_ended_pools)
@@ -251,7 +251,7 @@ def close_session() -> None:
 
 
 def current_session() -> Session:
-    """Give the session of this process, made at the first call for the shell that runs, if one does."""
+    """Return the session of this process, created at the first call, with the running shell, if any."""
     with _session_lock:
         if _sessions:
             return _sessions[0]

@@ -51,7 +51,7 @@ _SUMMARY_ONLY_FIELDS: dict[str, Any] = {
     "queue_position": None,
     "cost": None,
 }
-"""Fields of a summary that no record holds, with the same value for all."""
+"""Fields of a summary that no record has, all with the same value."""
 
 _log = logging.getLogger(__name__)
 
@@ -78,14 +78,14 @@ class Watcher:
         self._thread: threading.Thread | None = None
 
     def watch(self, job: Job) -> None:
-        """Follow a job whose record is current until its verdict; one call is enough."""
+        """Follow a job whose record is current until its outcome; one call is enough."""
         passed = self._add_handle(job)
         if passed is not None and passed.secondary_status != job.latest_record.state:
-            # Its news came between the answer that made the handle and this moment, and will not come again.
+            # Changes between the answer that created the handle and this moment were missed, and will not come again.
             self._catch_up(partial(self._refresh, job.id))
 
     def refresh_and_watch(self, job: Job) -> None:
-        """Follow a job whose record may be out of date until its verdict.
+        """Follow a job whose record may be out of date until its outcome.
 
         :raises ResourceNotFoundError: it was deleted; no change of it will come.
         """
@@ -103,7 +103,7 @@ class Watcher:
             self._catch_up(array.refresh)
 
     def refresh_and_watch_array(self, array: JobArray) -> None:
-        """Follow all tasks of an array of which news may have been missed until their verdicts.
+        """Follow all tasks of an array until their outcomes; changes may have been missed before.
 
         :raises ResourceNotFoundError: it was deleted.
         """
@@ -114,7 +114,7 @@ class Watcher:
         array.notify_listeners()
 
     def latest_summary(self, job_id: str) -> JobSummary | None:
-        """Give what was last said of an open job beside its record: progress, expected end, place in the queue."""
+        """Return the latest summary of an open job, which also has progress, expected end and queue position."""
         with self._lock:
             return self._summaries.get(job_id)
 
@@ -142,7 +142,7 @@ class Watcher:
 
     @staticmethod
     def _catch_up(look: Callable[[], object], passed_over: type[SmxError] = SmxError) -> None:
-        # Where the controller is away the thread learns it, too, and looks at everything when it is back.
+        # If the controller is unreachable the thread notices that, too, and reads everything again afterwards.
         with suppress(passed_over):
             look()
 
@@ -174,7 +174,7 @@ class Watcher:
     def _poll(self, since: int | None) -> int | None:
         """Wait for one batch of changes; None if it is unknown which changes were missed."""
         if since is None:
-            # The number is read first: what changes between it and the look at each job is seen twice, never missed.
+            # Read the number first: changes between it and the reading of each job are then seen twice, never missed.
             since = self._client.controller_info().seq
             with self._lock:
                 jobs, arrays = list(self._handles_by_job), list(self._arrays.values())
@@ -268,14 +268,14 @@ class Watcher:
             gone = True
         except SmxError:
             raise
-        except Exception:  # noqa: BLE001 - border: what draws, and this thread serves others too
+        except Exception:  # noqa: BLE001 - border: an error of drawing must not end this thread for others
             _log.exception("A callback of %s failed", array.name)
         if gone or array.ended():
             with self._lock:
                 self._arrays.pop(id(array), None)
 
     def _redraw(self, job_id: str, handles: list[Job]) -> None:
-        """Let the card show how far the job is; its record is as it was."""
+        """Redraw the card of a job for its progress; its record has not changed."""
         now = time.monotonic()
         with self._lock:
             due = now - self._draw_times.get(job_id, 0.0) >= _REDRAW
@@ -292,5 +292,5 @@ class Watcher:
 
 
 def _is_same_record(old: JobSummary, new: JobSummary) -> bool:
-    """Say whether only what no record holds has changed."""
+    """Return True if only values that no record has have changed."""
     return replace(old, **_SUMMARY_ONLY_FIELDS) == replace(new, **_SUMMARY_ONLY_FIELDS)

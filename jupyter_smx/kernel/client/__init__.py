@@ -1,4 +1,4 @@
-"""Speak to the controller: find it, start it on demand, send requests, retry.
+"""Communicate with the controller: find it, start it on demand, send requests, retry.
 
 Key class: ``Client``. What a request contains belongs in ``jupyter_smx.kernel.request``.
 """

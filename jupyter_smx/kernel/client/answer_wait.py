@@ -1,7 +1,7 @@
-"""Wait for the answer to one request: send it again for a few seconds where the connection is lost on the way.
+"""Wait for the answer to one request: send it again for a few seconds if the connection is lost.
 
-A controller that is killed or replaced resets its connections. The next one listens a moment later and answers a
-repeated request as the first would have: ids are made here, so a repeated submission gives the same job.
+A controller that is killed or replaced resets its connections. The next one listens a moment later and gives a
+repeated request the same answer: ids are made here, so a repeated submission is the same job.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOST_CONNECTION = (ConnectionError, http.client.HTTPException)
 
 @dataclass(frozen=True)
 class RepeatPolicy:
-    """For how many seconds after the first lost answer a request is sent again; clock and sleep for tests."""
+    """Seconds after the first lost answer during which a request is repeated; clock and sleep for tests."""
 
     limit: float = REPEAT_LIMIT
     clock: Callable[[], float] = time.monotonic
@@ -32,9 +32,9 @@ class RepeatPolicy:
 
 
 class AnswerWait:
-    """The tries of one request. ``may_repeat``: it may be sent again although it may have been received.
+    """Tries of one request. ``may_repeat``: it may be sent again although it may have been received.
 
-    ``start`` starts a controller and raises UnavailableError where it cannot; ``is_closed`` says that the caller has
+    ``start`` starts a controller and raises UnavailableError if it cannot; ``is_closed`` returns True if the caller has
     given up.
     """
 
@@ -48,7 +48,7 @@ class AnswerWait:
         self._until: float | None = None
         self._starts = self._losses = 0
         self.may_have_been_received = False
-        """Whether a controller may have received the request, and so may have done what it says."""
+        """True if a controller may have received, and so executed, the request."""
 
     def exchange(self, send: Callable[[], Response]) -> Response:
         """Send until there is an answer.

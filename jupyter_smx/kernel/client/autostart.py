@@ -28,14 +28,14 @@ _Answer = TypeVar("_Answer")
 def start(report: Report) -> None:
     """Start a controller and wait until it listens; ``report`` gets a sentence now and then if that takes long.
 
-    :raises UnavailableError: it does not; says the last line of its log, or that its process lives and is slow.
+    :raises UnavailableError: it does not listen; the text has the last line of its log, or that it is slow.
     """
     since, noted_at = _starter.begin(), 0.0
     while not _starter.is_ready(since):
         elapsed = _starter.elapsed()
         note = controller_start.due_note(elapsed, noted_at)
         if note and threading.current_thread() is threading.main_thread():
-            # The output of a cell or a terminal; what background threads print belongs to no cell.
+            # Written to the output of a cell or a terminal; output of background threads belongs to no cell.
             report(note)
         noted_at = elapsed
 
@@ -59,7 +59,7 @@ def client(report: Report = _print_note) -> Client:
 
 
 def retry_while_unavailable(ask: Callable[[], _Answer], limit: float = RETRY_LIMIT) -> _Answer:
-    """Ask until there is an answer; each try may start a controller.
+    """Repeat a request until there is an answer; each try may start a controller.
 
     :raises UnavailableError: none for ``limit`` seconds.
     """

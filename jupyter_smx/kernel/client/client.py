@@ -50,7 +50,7 @@ class Jobs(Struct, frozen=True):
 
 
 class JobListing(Jobs, frozen=True):
-    """What a list of jobs shows: jobs that are no tasks, and arrays."""
+    """A list of jobs: jobs that are no tasks, and arrays."""
 
     arrays: tuple[ArraySummary, ...] = ()
 
@@ -93,7 +93,7 @@ class ControllerInfo(Struct, frozen=True):
 
 
 class JobBill(Struct, frozen=True):
-    """The part of the answer to ``GET /v1/jobs/{ref}`` that stands in no record: what the job is billed for."""
+    """The part of the answer to ``GET /v1/jobs/{ref}`` that is in no record: the bill of the job."""
 
     name: str
     bill: Bill
@@ -157,7 +157,7 @@ class Client:
         return self._request("get_job", Job, ref)
 
     def job_bill(self, ref: str) -> JobBill:
-        """Ask what a job costs by now."""
+        """Return the bill of a job until now."""
         return self._request("get_job", JobBill, ref)
 
     def advice(self, ref: str) -> JobAdvice:
@@ -181,7 +181,7 @@ class Client:
         return self._request("list_jobs", Jobs, query=wanted).jobs
 
     def stop(self, ref: str, *, abandon: bool = False) -> Job:
-        """Ask a job to stop; with ``abandon`` it waits for no host that cannot be reached."""
+        """Request a job's stop; with ``abandon`` it does not wait for unreachable hosts."""
         return self._request("stop_job", Job, ref, query={"abandon": 1} if abandon else None)
 
     def interrupt(self, ref: str) -> Job:
@@ -197,11 +197,11 @@ class Client:
         return self._request("rerun_job", Job, ref, body=body)
 
     def shell(self, ref: str, host: str = "") -> list[str]:
-        """Ask which command opens a shell on a host of a job; "" is the first host."""
+        """Return the command that opens a shell on a host of a job; "" is the first host."""
         return self._shell("get_job_shell", ref, host)
 
     def pool_shell(self, ref: str, host: str = "") -> list[str]:
-        """Ask the same for a host of a pool, whether a job has it or none."""
+        """Return the command for a host of a pool, whether a job uses it or not."""
         return self._shell("get_pool_shell", ref, host)
 
     def _shell(self, action: Action, ref: str, host: str) -> list[str]:
@@ -227,7 +227,7 @@ class Client:
         return self._request("list_arrays", Arrays, query={"limit": limit}).arrays
 
     def stop_array(self, ref: str, *, abandon: bool = False) -> ArraySummary:
-        """Ask every task of an array to stop; ``abandon`` as for a job."""
+        """Request the stop of every task of an array; ``abandon`` as for a job."""
         return self._request("stop_array", ArraySummary, ref, query={"abandon": 1} if abandon else None)
 
     def log(
@@ -283,7 +283,7 @@ class Client:
         return pool
 
     def release(self, ref: str) -> PoolSummary:
-        """Let a pool go."""
+        """Release a pool."""
         pool = self._request("release_pool", PoolSummary, ref)
         self.released_pools.add(pool.id)
         return pool
@@ -297,9 +297,9 @@ class Client:
         return self.engine_info(engine).interpreters
 
     def engine_info(self, engine: str) -> EngineInfo:
-        """Describe an engine; asked once for each.
+        """Return the facts of an engine; one request for each.
 
-        One that is not there counts as one of this machine: the submission is refused with the names that there are.
+        An unknown engine counts as one of this machine: its submission is refused, with the existing names.
         """
         found = self._engine_infos.get(engine)
         if found is None:
@@ -322,14 +322,14 @@ class Client:
         return self._request("list_instance_types", TypesListing)
 
     def doctor(self, engine: str = "") -> dict[str, Any]:
-        """Read the controller's part of the doctor's page, or only what one engine says of itself.
+        """Return the controller's part of the doctor page, or only one engine's report.
 
         :raises ResourceNotFoundError: there is no such engine.
         """
         return self._request("diagnose", dict[str, Any], query={"engine": engine} if engine else None, wait=_LOOK_LIMIT)
 
     def fix(self, engine: str = "") -> dict[str, list[str]]:
-        """Let engines, or one, remove what they left; return what was removed, by engine.
+        """Run the cleanup of engines, or of one; return what was removed, by engine.
 
         :raises ResourceNotFoundError: there is no such engine.
         """
@@ -461,5 +461,5 @@ def _path(ref: object) -> str:
 
 def _target(action: Action, *refs: str, query: Mapping[str, object] | None) -> str:
     path = controller_path(action, *map(_path, refs))
-    # A word of a command line may be no UTF-8.
+    # An argument of a command line may be no UTF-8.
     return path if query is None else f"{path}?{urlencode(query, errors='surrogateescape')}"

@@ -70,8 +70,8 @@ class Connection:
     def exchange(self, method: str, target: str, body: bytes | None, timeout: float) -> Response:
         """Send one request once and read its answer, ``timeout`` seconds at most for each step.
 
-        :raises FileNotFoundError, ConnectionRefusedError: nothing listens.
-        :raises OSError, http.client.HTTPException: it broke off, or it was hung up.
+        :raises FileNotFoundError, ConnectionRefusedError: no process listens.
+        :raises OSError, http.client.HTTPException: the connection broke off, or was closed.
         """
         if self._pid != os.getpid():
             self._lock, self._http_connection, self._pid = threading.Lock(), None, os.getpid()

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def dependency_ids(after: After, namespace: Mapping[str, Any], client: Client) -> tuple[str, ...]:
-    """Give the ids of jobs that are named by handles, notebook variables with handles, names, ids or prefixes.
+    """Return the ids of jobs given as handles, notebook variables with handles, names, ids or prefixes.
 
     :raises ResourceNotFoundError: there is no such job, or several.
-    :raises ValidationError: something that is neither a handle nor a name.
+    :raises ValidationError: a value is neither a handle nor a name.
     """
     several = after if isinstance(after, Iterable) and not isinstance(after, (str, HasJobId)) else (after,)
     return tuple(dict.fromkeys(_dependency_id(each, namespace, client) for each in several))

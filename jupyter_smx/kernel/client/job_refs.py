@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def resolve_job(client: Client, ref: str) -> Job:
-    """Read the job that a word means.
+    """Read the job of a reference.
 
-    :raises ValidationError: it means a whole array; names one of its tasks.
-    :raises ResourceNotFoundError: neither is known.
+    :raises ValidationError: it is a whole array; the text names one of its tasks.
+    :raises ResourceNotFoundError: there is no such job or array.
     """
     try:
         return client.job(ref)
@@ -32,9 +32,9 @@ def resolve_job(client: Client, ref: str) -> Job:
 
 
 def resolve_job_or_array(client: Client, ref: str) -> Job | ArrayDetail:
-    """Read the job that a word means, or the array; the base name of a grid means its array.
+    """Read the job or array of a reference; the base name of a grid is its array's.
 
-    :raises ResourceNotFoundError: neither is known.
+    :raises ResourceNotFoundError: there is no such job or array.
     """
     try:
         found = client.job(ref)
@@ -55,11 +55,11 @@ class StopResult(Struct, frozen=True):
 
 
 def stop_job_or_array(client: Client, ref: str, *, abandon: bool = False) -> StopResult:
-    """Stop the job that a word means, or all tasks of the array that it means.
+    """Stop the job of a reference, or all tasks of its array.
 
-    The base name of a grid means its array and not the task that happens to be its newest job.
+    The base name of a grid is its array's, and not that of the task that happens to be its newest job.
 
-    :raises ResourceNotFoundError: neither is known.
+    :raises ResourceNotFoundError: there is no such job or array.
     """
     try:
         found = client.job(ref)

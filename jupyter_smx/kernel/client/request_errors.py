@@ -1,4 +1,4 @@
-"""Word why a request has no answer, and what it may have done nevertheless; separate, because it only words."""
+"""Format why a request has no answer, and what it may have done nevertheless; separate, because it only formats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def no_answer_error(path: Path, error: Exception, action: Action, submitted: str, *, waited: float) -> UnavailableError:
-    """Give the error of a request without an answer.
+    """Return the error of a request without an answer.
 
     ``path`` is the socket, ``waited`` the seconds after which a silent controller was given up. ``submitted`` is the id
     of a job or array that may have been accepted; "" for none.

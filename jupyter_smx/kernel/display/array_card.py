@@ -1,4 +1,4 @@
-"""The card of an array: one line and one row of marks for all its tasks, still correct in a saved notebook."""
+"""The card of an array: one line and a row of marks for all its tasks, still correct in a saved notebook."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 _STATE_LABELS = {"p": "pending", "r": "running", "c": "completed", "f": "failed", "s": "stopped"}
 _MARKS = {"p": "▢", "r": "▨", "c": "▣", "f": "✗", "s": "■"}
 _MAX_MARKS = 200
-"""Marks on a card; of more tasks the last ones have none, and the line counts them all the same."""
+"""Maximum marks on a card; further tasks have none, but are counted in the line."""
 _FAILURES = 3
 """Failed tasks that a card names."""
 
 
 class ArrayCard(Struct, frozen=True, kw_only=True):
-    """One snapshot: what was known of an array at ``at`` (seconds since the epoch).
+    """Snapshot of an array at ``at`` (seconds since the epoch).
 
     ``states`` has a letter for each task in order: p(ending), r(unning), c(ompleted), f(ailed), s(topped).
-    ``failures`` are sentences of the first tasks that failed. Like a job's card it holds no source, no path and no
-    value of a variable; readers that know no arrays find ``id`` and ``name`` as on a job's.
+    ``failures`` are sentences about the first failed tasks. Like a job's card it contains no source, no path and no
+    value of a variable; readers without support for arrays find ``id`` and ``name`` as on a job's.
     """
 
     id: str
@@ -43,11 +43,11 @@ class ArrayCard(Struct, frozen=True, kw_only=True):
 
     @property
     def is_final(self) -> bool:
-        """Say whether every task that was not deleted has its verdict."""
+        """Return True if every task that was not deleted has its verdict."""
         return not self.array.counts.remaining_count()
 
     def bundle(self) -> dict[str, Any]:
-        """Give the MIME bundle: live for our extension, truthful HTML for everybody else, a line of text."""
+        """Return the MIME bundle: live for our extension, correct HTML for other front ends, a line of text."""
         return {
             MIME: msgspec.json.decode(msgspec.json.encode(self)),
             "text/html": self.html(),
@@ -55,7 +55,7 @@ class ArrayCard(Struct, frozen=True, kw_only=True):
         }
 
     def line(self) -> str:
-        """Say it in one line, as ``sweep lr: 4 of 12 done, 1 failed, 2 running``."""
+        """Format it in one line, as ``sweep lr: 4 of 12 done, 1 failed, 2 running``."""
         took = format_duration(max(0.0, self.at - self.array.created_at))
         return f"{self._mark()} {self.array.title or self.name}: {format_counts(self.array)} · {took} · {self.name}"
 
@@ -88,7 +88,7 @@ class ArrayCard(Struct, frozen=True, kw_only=True):
 
 
 def array_card_of(array: ArraySummary, tasks: Iterable[JobSummary], at: float) -> ArrayCard:
-    """Take the snapshot of an array at a moment; pure. Tasks of which nothing is known wait."""
+    """Create the snapshot of an array at a moment; pure. Tasks without a summary count as waiting."""
     states = ["p"] * array.size
     failures: list[str] = []
     for task in tasks:

@@ -43,9 +43,9 @@ _MARKS = {
 
 
 class Card(Struct, frozen=True, kw_only=True):
-    """One snapshot: what was known of a job at ``at`` (seconds since the epoch), as its summary and a few words.
+    """Snapshot of a job at ``at`` (seconds since the epoch), from its summary and a few texts.
 
-    ``sent``, ``received`` and ``files`` are bytes by name. It holds no source, no path and no value of a variable.
+    ``sent``, ``received`` and ``files`` are bytes by name. It contains no source, no path and no value of a variable.
     """
 
     id: str
@@ -62,11 +62,11 @@ class Card(Struct, frozen=True, kw_only=True):
 
     @property
     def is_final(self) -> bool:
-        """Say whether the job has its verdict."""
+        """Return True if the job has its verdict."""
         return is_final(self.summary.secondary_status)
 
     def bundle(self) -> dict[str, Any]:
-        """Give the MIME bundle: live for our extension, truthful HTML for everybody else, a line of text."""
+        """Return the MIME bundle: live for our extension, correct HTML for other front ends, a line of text."""
         return {
             MIME: msgspec.json.decode(msgspec.json.encode(self)),
             "text/html": self.html(),
@@ -74,7 +74,7 @@ class Card(Struct, frozen=True, kw_only=True):
         }
 
     def line(self) -> str:
-        """Say it in one line."""
+        """Format it in one line."""
         said = (self._state(), self._progress(), format_metrics(self.summary), self.summary.instances)
         parts = (f"{self._mark()} {self.name}", *said, self._other_engine(), self.failure or self._wait() or self.why)
         return " · ".join(part for part in parts if part)
@@ -134,7 +134,7 @@ class Card(Struct, frozen=True, kw_only=True):
         return f"{said} {self._wait()}".rstrip()
 
     def _wait(self) -> str:
-        """Say what a job on hosts waits for: hosts that do not come up yet or do not answer, room on a disk."""
+        """Return what a job with hosts waits for: hosts that are not up yet or do not answer, space on a disk."""
         state, message = self.summary.secondary_status, self.summary.message
         is_usual = message in (message_of(state), REUSE_MESSAGE)
         return "" if state is SecondaryStatus.PENDING or self.is_final or is_usual else message
@@ -148,9 +148,9 @@ class Card(Struct, frozen=True, kw_only=True):
 
 
 def card_of(job: Job, at: float, *, news: JobSummary | None = None, tail: tuple[str, ...] = ()) -> Card:
-    """Take the snapshot of a record at a moment; pure.
+    """Create the snapshot of a record at a moment; pure.
 
-    ``news`` is the newest summary that the controller told: it knows progress and queue, which no record holds.
+    ``news`` is the controller's newest summary, with progress and queue position, which records lack.
     """
     summary = summary_of(job)
     if news is not None and not is_final(job.state):
@@ -178,13 +178,13 @@ def card_of(job: Job, at: float, *, news: JobSummary | None = None, tail: tuple[
 
 
 def _loss(job: Job) -> str:
-    """Say which variables a job that completed lost, and why; "" where it lost none."""
+    """Return the variables that a completed job lost, and why; "" if it lost none."""
     said = format_loss(lost_variables_of(job)) if job.status() is Status.COMPLETED else ""
     return f"{COMPLETED_BUT}{said}" if said else ""
 
 
 def _sent_sizes(job: Job) -> dict[str, int]:
-    """Give the sizes of what went along: variables, and the folder of code, which has no name here."""
+    """Return the sizes of sent data: variables, and the folder of code, which has no name here."""
     spec = job.spec
     code = {"source_dir": spec.source_dir.size} if spec.source_dir else {}
     return code | (spec.send.sizes if spec.send else {})

@@ -26,7 +26,7 @@ class Diff(Comparison, frozen=True, kw_only=True):
     """A comparison of two jobs that a notebook and a terminal can show."""
 
     def __str__(self) -> str:
-        """Give the page as text."""
+        """Return the page as text."""
         return diff_page(self)[0]
 
     def _repr_html_(self) -> str:
@@ -39,9 +39,9 @@ def difference(before: Job, after: Job) -> Diff:
 
 
 def diff_by_ref(client: Client, ref: str, other: str = "") -> Diff:
-    """Say in what the job that a word means differs from a later one; alone, in what from the run before it.
+    """Return the differences of a job and a later one; with one job, those from the run before it.
 
-    :raises ValidationError: there is no word, or it means a whole array.
+    :raises ValidationError: there is no reference, or it is a whole array.
     :raises ResourceNotFoundError: there is no such job, or no run before it.
     """
     if not ref:

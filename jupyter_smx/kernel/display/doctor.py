@@ -1,4 +1,4 @@
-"""The page of ``doctor``: what this process and the controller report."""
+"""The doctor page: reports of this process and the controller."""
 
 from __future__ import annotations
 

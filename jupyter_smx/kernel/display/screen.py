@@ -20,17 +20,17 @@ class CardLike(Protocol):
 
     @property
     def id(self) -> str:
-        """Give the id of what it shows."""
+        """Return the id of its job or array."""
 
     @property
     def is_final(self) -> bool:
-        """Say whether nothing more can come."""
+        """Return True if no further change can come."""
 
     def bundle(self) -> dict[str, Any]:
-        """Give the MIME bundle."""
+        """Return the MIME bundle."""
 
     def line(self) -> str:
-        """Say it in one line."""
+        """Format it in one line."""
 
 
 class Screen:
@@ -51,7 +51,7 @@ class Screen:
 
     @property
     def has_front_end(self) -> bool:
-        """Say whether a front end draws displays (a kernel), or there is text only (a terminal)."""
+        """Return True for a front end that draws displays (a kernel), False for text only (a terminal)."""
         return getattr(self._shell, "kernel", None) is not None
 
     def show(self, card: CardLike) -> None:
@@ -81,11 +81,11 @@ class Screen:
                 self._closed.add(card.id)
                 self._widgets.pop(card.id, None)
             if made is None or card.is_final:
-                # Widgets change where they stand; what is saved beside them need only be true at the end.
+                # Widgets update in place; their saved text only has to be correct at the end.
                 self._publish(bundle, transient={"display_id": _display_id(card)}, update=True)
 
     def is_closed(self, card_id: str) -> bool:
-        """Say whether the last card of a job or an array was drawn, which nothing overtakes."""
+        """Return True if the final card of a job or an array was drawn; no later one replaces it."""
         with self._lock:
             return card_id in self._closed
 

@@ -16,20 +16,20 @@ WIDGET_VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 
 
 class Actions(Protocol):
-    """What the buttons of a card do. What raises, raises SmxError."""
+    """Actions of a card's buttons. They raise only SmxError."""
 
     def stop(self, job_id: str) -> object:
-        """Ask the job to stop."""
+        """Request the job's stop."""
 
     def log(self, job_id: str) -> str:
-        """Give the end of its log."""
+        """Return the end of its log."""
 
     def rerun(self, job_id: str) -> object:
         """Run it once more, under a card of its own."""
 
 
 class WidgetCard:
-    """One card: what is known of the job, its progress, and buttons to stop it, read its log and run it again."""
+    """One card: state of the job, its progress, and buttons to stop it, read its log and run it again."""
 
     def __init__(self, card: Card, actions: Actions) -> None:
         import ipywidgets  # noqa: PLC0415 - a tenth of a second that only these front ends pay

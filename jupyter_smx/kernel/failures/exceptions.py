@@ -30,7 +30,7 @@ class JobError(SmxError):
         self.job = job
 
     def _render_traceback_(self) -> list[str]:
-        """Give IPython one sentence, since the frames between the user and the socket explain nothing."""
+        """Return one sentence for IPython, since the frames between the user and the socket explain nothing."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -56,7 +56,7 @@ class JobStopped(JobError):  # noqa: N818 - the name that the user reads
 
 
 class MissingVariables(JobError):  # noqa: N818 - the name that the user reads
-    """The job completed and lost variables that it was to return: a disk was full, or its process ended too early.
+    """The job completed and lost variables to return: a disk was full, or its process ended too early.
 
     ``missing`` are the reasons by name, ``received`` the variables that came back.
     """
@@ -68,7 +68,7 @@ class MissingVariables(JobError):  # noqa: N818 - the name that the user reads
 
 
 class StillRunning(KeyboardInterrupt):
-    """Ctrl-C ended the waiting; the job goes on."""
+    """Ctrl-C ended the waiting; the job continues."""
 
     def __init__(self, name: str, *, array: bool = False) -> None:
         super().__init__(array_still_running_message(name) if array else still_running_message(name))
@@ -78,7 +78,7 @@ class StillRunning(KeyboardInterrupt):
 
 
 def still_running_message(name: str) -> str:
-    """Say that a job outlives the cell or the command that showed it."""
+    """Return the message about a job that continues after the cell or the command that showed it."""
     return f"{name} is still running. Stop it with `%smx stop {name}`, follow it with `%smx logs {name} -f`."
 
 
@@ -88,7 +88,7 @@ def array_still_running_message(name: str) -> str:
 
 
 def failure_of(job: Job) -> JobError | None:
-    """Give what a handle raises for a finished job; None when it completed."""
+    """Return the exception that a handle raises for a finished job; None if it completed."""
     status = job.status()
     if status is Status.FAILED:
         end = failing_host(job.hosts)
@@ -121,7 +121,7 @@ def _reason(job: Job, end: HostEnd | None) -> str:
 
 
 def _exception_reason(exception: RemoteException, cause: str, entry_point: str) -> str:
-    """Give class, text and line of an exception, and what the record adds: a finding of the host, or a failure file."""
+    """Return class, text and line of an exception, and the record's addition: a host's finding, or a failure file."""
     script = f"{entry_point}, " if entry_point else ""
     line = f" ({script}line {exception.line})" if exception.line else ""
     said = ": ".join(part for part in (exception.type, exception.message) if part)

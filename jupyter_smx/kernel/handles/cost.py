@@ -34,7 +34,7 @@ class Cost(float):
         return self.bill.cost_per_step
 
     def __getnewargs__(self) -> tuple[float, Bill]:  # type: ignore[override]  # float's has the number only
-        """Give what copies and pickles are made of."""
+        """Return the arguments for copies and pickles."""
         return float(self), self.bill
 
     def __repr__(self) -> str:
@@ -56,7 +56,7 @@ def _format_rate(price_per_hour: float) -> str:
 
 
 def _format_group(group: GroupBill) -> str:
-    """Say what one group's part is, as ``data: ml.c5.xlarge × 2, $0.41 per hour, $0.0122, helps dnn``."""
+    """Format one group's part, as ``data: ml.c5.xlarge × 2, $0.41 per hour, $0.0122, helps dnn``."""
     price = (
         "price unknown"
         if group.price_per_hour is None
@@ -67,7 +67,7 @@ def _format_group(group: GroupBill) -> str:
 
 
 def cost_page(name: str, bill: Bill) -> Page:
-    """Say what a job costs, line by line."""
+    """Format the bill of a job, line by line."""
     rate = "unknown" if bill.price_per_hour is None else f"{_format_rate(bill.price_per_hour)} for all hosts"
     lines = [f"{name}: {_format_amount(bill.cost)}", f"  price: {rate}"]
     if len(bill.groups) > 1:
@@ -85,7 +85,7 @@ def cost_page(name: str, bill: Bill) -> Page:
 
 
 def format_savings(bill: Bill, hosts: int) -> str:
-    """Give the lines for a job on so many hosts, whose seconds are added up."""
+    """Return the lines about savings of a job on ``hosts`` hosts, whose seconds are added up."""
     lines = [
         f"Training seconds: {round(bill.training_seconds * hosts)}",
         f"Billable seconds: {round(bill.billable_seconds * hosts)}",
@@ -97,7 +97,7 @@ def format_savings(bill: Bill, hosts: int) -> str:
 
 
 def format_job_savings(client: Client, job: Job) -> str:
-    """Give the lines for a spot job that is over, and nothing for any other."""
+    """Return the lines about savings of a finished spot job, and "" for any other job."""
     if not job.spec.spot or not is_final(job.state):
         return ""
     return format_savings(client.job_bill(job.id).bill, job.spec.instance_count())

@@ -29,7 +29,7 @@ class RemoteTraceback(JobFailed):
     """The cause of an exception that a job raised: its text has the job's traceback."""
 
     def __str__(self) -> str:
-        """Put the traceback before the sentence, as Python does."""
+        """Return the traceback before the message, as Python does."""
         return f"\n{self.remote_traceback}\n{super().__str__()}"
 
 
@@ -40,17 +40,17 @@ class Reply(Generic[_Value]):
         self.job = job
 
     def done(self) -> bool:
-        """Say whether the job has its verdict."""
+        """Return True if the job has its verdict."""
         return self.job.done()
 
     def result(self, timeout: float | None = None) -> _Value:
-        """Wait, and give what the function returned.
+        """Wait, and return the function's value.
 
-        :raises BaseException: what the function raised, as its own class; its cause has the job's traceback.
+        :raises BaseException: the function's exception, with its own class; its cause has the job's traceback.
         :raises JobFailed: that class cannot be loaded here, or the job ended otherwise (a signal, a lost host).
         :raises JobStopped: stopped by a user or at its maximum run time.
         :raises MissingVariables: the job completed and its value was lost, as on a full disk.
-        :raises SmxError: the value could not be pickled there or cannot be loaded here; says why.
+        :raises SmxError: the value could not be pickled there or cannot be loaded here; the text has the reason.
         :raises TimeoutError: no verdict within ``timeout`` seconds.
         """
         failure = self.exception(timeout)
@@ -72,11 +72,11 @@ class Reply(Generic[_Value]):
         return self._function_exception(failure) if isinstance(failure, JobFailed) else failure
 
     def __await__(self) -> Generator[Any, None, _Value]:
-        """Wait without blocking the event loop; gives what :meth:`result` gives."""
+        """Wait without blocking the event loop; return the result of :meth:`result`."""
         return self._wait().__await__()
 
     def __repr__(self) -> str:
-        """Say which job it waits for."""
+        """Return a description with the job's name."""
         return f"<Reply of {self.job!r}>"
 
     async def _wait(self) -> _Value:
@@ -84,7 +84,7 @@ class Reply(Generic[_Value]):
         return await asyncio.to_thread(self.result)
 
     def _function_exception(self, failure: JobFailed) -> BaseException:
-        """Give the exception that the function raised, or the job's failure where that cannot be had."""
+        """Return the function's exception, or the job's failure if that cannot be loaded."""
         if failure.remote is not None:
             spec = failure.job.spec
             trace = remove_call_frame(failure.remote.traceback, spec.filename, spec.source)

@@ -93,12 +93,12 @@ class Job:
 
     @property
     def provenance(self) -> Provenance | None:
-        """What the job ran with: code, packages, inputs, hosts, seeds; None while it has no verdict."""
+        """Provenance of the job: code, packages, inputs, hosts, seeds; None before its verdict."""
         return self.record.provenance
 
     @property
     def exit_message(self) -> str:
-        """What a processing job wrote to ``/opt/ml/output/message``, SageMaker's ``ExitMessage``; "" before its end."""
+        """Content of a processing job's ``/opt/ml/output/message``, SageMaker's ``ExitMessage``; "" before its end."""
         return self.record.exit_message
 
     @property
@@ -109,7 +109,7 @@ class Job:
 
     @property
     def advice(self) -> list[str]:
-        """How it could run better: a sentence for each rule of SageMaker's profiler that found something."""
+        """Advice on how it could run better: a sentence for each rule of SageMaker's profiler with a finding."""
         return advice_sentences(self._client.advice(self.id))
 
     @property
@@ -119,7 +119,7 @@ class Job:
 
     @property
     def metrics(self) -> Metrics:
-        """What the job measured so far: newest values by name, and ``metrics.history(name)``; asks the controller."""
+        """Metrics so far: newest values by name, and ``metrics.history(name)``; sends a request to the controller."""
         return Metrics(self._client.metrics(self.id))
 
     @property
@@ -129,7 +129,7 @@ class Job:
 
     @property
     def progress(self) -> Progress | None:
-        """How far the job says that it is; None while it says nothing."""
+        """The job's own progress; None without any."""
         return self._client.metrics(self.id).progress
 
     @property
@@ -168,7 +168,7 @@ class Job:
             self._listeners.append(listener)
 
     def done(self) -> bool:
-        """Say whether the job has its verdict."""
+        """Return True if the job has its verdict."""
         return is_final(self.record.state)
 
     def wait(self, timeout: float | None = None) -> Job:
@@ -190,9 +190,9 @@ class Job:
         return self
 
     def result(self, timeout: float | None = None) -> payload.Received:
-        """Wait, and give the variables that came back, by key and by attribute.
+        """Wait, and return the received variables, by key and by attribute.
 
-        One that the code did not define, or that cannot be pickled, is in ``missing`` with the reason.
+        Variables that the code did not define, or that cannot be pickled, are in ``missing`` with the reason.
 
         :raises JobFailed: with the remote traceback.
         :raises JobStopped: stopped by a user or at its maximum run time.
@@ -253,7 +253,7 @@ class Job:
         return "".join(reader.read_all(self._client, self.record, host, last))
 
     def follow(self, out: Callable[[str], object] | None = None) -> None:
-        """Print the log as it comes until the job ends, or give it to ``out``. Ctrl-C ends that, not the job.
+        """Print the log as it comes until the job ends, or pass it to ``out``. Ctrl-C ends that, not the job.
 
         A cell shows the first and the last lines of a long log; ``out`` gets all of it.
         """
@@ -267,15 +267,15 @@ class Job:
             raise StillRunning(self.name) from None
 
     def stop(self, *, abandon: bool = False) -> Job:
-        """Ask the job to stop (SIGTERM, then SIGKILL after the grace period); returns at once.
+        """Request the job's stop (SIGTERM, then SIGKILL after the grace period); return at once.
 
-        With ``abandon`` the job ends now also if its hosts cannot be reached; what still runs there ends when they are.
+        With ``abandon`` the job ends now even if its hosts cannot be reached; its processes end when they are.
         """
         self.update(self._client.stop(self.id, abandon=abandon))
         return self
 
     def interrupt(self) -> Job:
-        """Take the hosts of this spot job away, as a spot market does, and let it begin again; returns at once.
+        """Interrupt this spot job: its hosts are taken away, as by a spot market, and it begins again; return at once.
 
         :raises ValidationError: it is no spot job.
         :raises ResourceInUseError: it is neither Downloading nor Training.
@@ -286,16 +286,16 @@ class Job:
     def describe(self) -> dict[str, Any]:
         """Describe the job as boto3's ``describe_training_job`` or ``describe_processing_job`` would.
 
-        Names, texts and enums are SageMaker's, times datetimes of UTC, durations seconds. What is not known here has no
-        key; what lies on this machine has a URL of ``file://``; the account in the ARN is ``000000000000``. Variables
-        that sound like a secret have their names there and no value.
+        Names, texts and enums are SageMaker's, times are datetimes of UTC, durations seconds. Unknown values have no
+        key; paths of this machine are URLs of ``file://``; the account in the ARN is ``000000000000``. Variables with
+        the name of a secret are there without a value.
         """
         from jupyter_smx.kernel.sagemaker.describe import description, local_context  # noqa: PLC0415 - which few need
 
         return description(self.record, local_context(), self._client.job_bill(self.id).bill)
 
     def events(self) -> list[dict[str, Any]]:
-        """Give the steps of the job so far as events of EventBridge, one each, in order: what a Lambda handler takes.
+        """Return the steps of the job so far as events of EventBridge, in order, in the form for a Lambda handler.
 
         ``time`` is ISO 8601; times in ``detail`` are milliseconds since the epoch, of a training job as text. An event
         has the same ``id`` each time.
@@ -308,15 +308,15 @@ class Job:
     def export(self, folder: str | Path = "") -> Path:
         """Write code, packages, inputs and the SageMaker call of the job to a folder ("": its name, here).
 
-        :raises ValidationError: there is something in the folder.
-        :raises ResourceNotFoundError: the folder of code that the job had is gone.
+        :raises ValidationError: the folder is not empty.
+        :raises ResourceNotFoundError: the job's folder of code was deleted.
         """
         from jupyter_smx.kernel.sagemaker.export import export  # noqa: PLC0415 - archives, which few need
 
         return Path(export(self.record, Path(folder or self.name)).folder)
 
     def __await__(self) -> Generator[Any, None, payload.Received]:
-        """Wait without blocking the event loop; gives what :meth:`result` gives."""
+        """Wait without blocking the event loop; return the result of :meth:`result`."""
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> payload.Received:
@@ -340,7 +340,7 @@ class Job:
         await ended.wait()
 
     def __getitem__(self, name: str) -> Any:
-        """Give a received variable, or the path of an artefact; waits for the job.
+        """Return a received variable, or the path of an artifact; waits for the job.
 
         :raises MissingVariables: the job lost it.
         :raises KeyError: neither has that name.
@@ -358,7 +358,7 @@ class Job:
         raise KeyError(f"{self.name} returned no variable or artifact {name!r}. {hint}".strip())
 
     def __contains__(self, name: object) -> bool:
-        """Say whether a variable or an artefact of that name was brought home; waits for the job."""
+        """Return True if a variable or an artifact of that name was received; waits for the job."""
         received = self._wait_for_variables()
         return name in received or name in received.missing or name in self.artifacts
 
@@ -371,7 +371,7 @@ class Job:
         return hash(self.id)
 
     def __repr__(self) -> str:
-        """Describe the current state; asks the controller, and says so if it cannot be reached."""
+        """Describe the current state, with a request to the controller; note it if the controller is unreachable."""
         try:
             record = self.record
         except SmxError:

@@ -61,7 +61,7 @@ class JobArray:
         self._lock = threading.RLock()
         self._listeners: list[Callable[[JobArray], None]] = []
         self._list_seconds = 0.0
-        """How long the last request for all tasks took."""
+        """Seconds of the last request for all tasks."""
 
     @property
     def id(self) -> str:
@@ -86,7 +86,7 @@ class JobArray:
 
     @property
     def status(self) -> dict[str, int]:
-        """How many tasks are where: ``pending``, ``running``, ``completed``, ``failed``, ``stopped``."""
+        """Number of tasks by state: ``pending``, ``running``, ``completed``, ``failed``, ``stopped``."""
         return dict(msgspec.structs.asdict(self.refresh().latest_summary.counts))
 
     def __len__(self) -> int:
@@ -100,9 +100,9 @@ class JobArray:
     def __getitem__(self, index: slice) -> list[Job]: ...
 
     def __getitem__(self, index: int | slice) -> Job | list[Job]:
-        """Give the handle of one task, or those of a slice.
+        """Return the handle of one task, or those of a slice.
 
-        :raises IndexError: there is none of that number.
+        :raises IndexError: there is no task of that number.
         :raises ResourceNotFoundError: it was deleted.
         """
         if isinstance(index, slice):
@@ -111,11 +111,11 @@ class JobArray:
         return self._attach(self._client.job(task_id(self.id, range(len(self))[index])))
 
     def __iter__(self) -> Iterator[Job]:
-        """Give the handles of all tasks, in order."""
+        """Yield the handles of all tasks, in order."""
         return (self[index] for index in range(len(self)))
 
     def refresh(self) -> JobArray:
-        """Ask how every task is now, unless all have their verdict."""
+        """Read the state of every task, unless all have their verdict."""
         if not self.ended():
             self.update(self._client.array(self.id))
         return self
@@ -138,7 +138,7 @@ class JobArray:
             listener(self)
 
     def add_listener(self, listener: Callable[[JobArray], None]) -> None:
-        """Call ``listener`` at each change, in the thread that learns of it."""
+        """Call ``listener`` at each change, in the thread that receives it."""
         with self._lock:
             self._listeners.append(listener)
 
@@ -148,12 +148,12 @@ class JobArray:
             self._listeners.remove(listener)
 
     def ended(self) -> bool:
-        """Say whether every task is known to have its verdict."""
+        """Return True if every task is known to have its verdict; sends no request."""
         with self._lock:
             return len(self._finished_tasks()) + len(self._deleted_indices) >= len(self)
 
     def done(self) -> bool:
-        """Say whether every task has its verdict."""
+        """Return True if every task has its verdict."""
         return self.refresh().ended()
 
     def wait(self, timeout: float | None = None) -> JobArray:
@@ -167,7 +167,7 @@ class JobArray:
         return self
 
     def as_completed(self, timeout: float | None = None) -> Iterator[Job]:
-        """Give the handle of each task when it has its verdict, whatever it is; those that have it come first.
+        """Yield the handle of each task when it has its verdict, whatever it is; finished ones come first.
 
         :raises TimeoutError: no further verdict came within ``timeout`` seconds from now.
         """
@@ -175,16 +175,16 @@ class JobArray:
             yield self[index]
 
     def ends(self, timeout: float | None = None) -> Iterator[JobSummary]:
-        """Give the summary of each task when it has its verdict, as :meth:`as_completed`; reads no task's record."""
+        """Yield the summary of each task when it has its verdict, as :meth:`as_completed`; reads no task's record."""
         return (task for _, task in self._iter_finished(timeout))
 
     def results(self, timeout: float | None = None, *, return_exceptions: bool = False) -> list[Any]:
-        """Wait, and give the tasks' results in order: of :func:`jupyter_smx.map` what the function returned.
+        """Wait, and return the tasks' results in order; for :func:`jupyter_smx.map`, the function's values.
 
-        The first failure that is seen is raised, and the other tasks go on; with ``return_exceptions`` it stands in
-        its place among the results.
+        The first observed failure is raised, and the other tasks continue; with ``return_exceptions`` the exception is
+        in the task's place among the results.
 
-        :raises BaseException: what a task raised, as its own class; the cause says which task it was, and of what.
+        :raises BaseException: an exception of a task, with its own class; the cause names the task and the array.
         :raises JobError: a task failed otherwise or was stopped.
         :raises TimeoutError: some tasks have no verdict within ``timeout`` seconds.
         """
@@ -207,18 +207,18 @@ class JobArray:
                 raise outcome.error
 
     def stop(self, *, abandon: bool = False) -> JobArray:
-        """Ask every task to stop; those that did not begin are over at once; ``abandon`` as for a job."""
+        """Request the stop of every task; those that have not begun end at once; ``abandon`` as for a job."""
         self._client.stop_array(self.id, abandon=abandon)
         return self.refresh()
 
     def export(self, folder: str | Path = "") -> Path:
         """Write code, packages, inputs and the SageMaker call of the tasks to a folder ("": the array's name, here).
 
-        A full grid of a training job with a metric becomes a tuning job of the strategy Grid, anything else a call for
-        each task; ``README.md`` says why.
+        A full grid of a training job with a metric becomes a tuning job with the strategy Grid, anything else a call
+        for each task; ``README.md`` has the reason.
 
-        :raises ValidationError: there is something in the folder.
-        :raises ResourceNotFoundError: the folder of code that the tasks had is gone.
+        :raises ValidationError: the folder is not empty.
+        :raises ResourceNotFoundError: the tasks' folder of code was deleted.
         """
         from jupyter_smx.kernel.sagemaker.export_array import export_array, load_tasks  # noqa: PLC0415 - archives, which few need
 
@@ -226,7 +226,7 @@ class JobArray:
         return Path(export_array(tasks, Path(folder or self.name)).folder)
 
     def table(self) -> list[dict[str, Any]]:
-        """Give a row for each task: its index, its own hyperparameters, status, metrics, and seconds of its run."""
+        """Return a row for each task: its index, its own hyperparameters, status, metrics, and seconds of its run."""
         return [_table_row(task) for task in self.refresh().tasks]
 
     def __await__(self) -> Generator[Any, None, list[Any]]:
@@ -253,15 +253,15 @@ class JobArray:
         return await asyncio.to_thread(self.results)
 
     def __repr__(self) -> str:
-        """Say how many tasks are where, as far as is known."""
+        """Return a description with the known numbers of tasks by state."""
         return f"<JobArray {self.name}: {format_counts(self._summary)}>"
 
     # Inside
 
     def _merge(self, tasks: Iterable[JobSummary], *, are_all: bool = False) -> None:
-        """Take tasks in; where they ``are_all``, those that are not among them were deleted.
+        """Merge summaries of tasks; if they ``are_all``, other tasks were deleted.
 
-        Answers overtake each other between threads, so none takes a verdict back, nor brings a deleted task again.
+        Answers overtake each other between threads, so none removes a verdict, or restores a deleted task.
         """
         with self._lock:
             news = {task.array.index: task for task in tasks if task.array is not None}
@@ -278,11 +278,11 @@ class JobArray:
             return {index: task for index, task in self._tasks.items() if is_final(task.secondary_status)}
 
     def _is_decided(self) -> bool:
-        """Say whether it is known what :meth:`results` gives or raises."""
+        """Return True if the result or exception of :meth:`results` is known."""
         return self.ended() or any(task.status is not Status.COMPLETED for task in self._finished_tasks().values())
 
     def _iter_finished(self, timeout: float | None) -> Iterator[tuple[int, JobSummary]]:
-        """Give each task and its index once, when it has its verdict."""
+        """Yield each task and its index once, when it has its verdict."""
         end = None if timeout is None else time.monotonic() + timeout
         told: set[int] = set()
         try:
@@ -346,7 +346,7 @@ class _Failure:
 
 
 def _add_task_context(error: BaseException, where: str) -> BaseException:
-    """Say in an error's own words, or in those of its cause, which task it was."""
+    """Add the task to an error's message, or to that of its cause."""
     said = error.__cause__ if isinstance(error.__cause__, RemoteTraceback) else error
     if isinstance(said, (JobError, SmxError)):
         said.message = f"{where[0].upper()}{where[1:]}: {said.message}"
@@ -379,12 +379,12 @@ def _value(text: str) -> Any:
 
 
 def format_task_end(task: JobSummary, array: JobArray) -> str:
-    """Say how a task ended, and how many tasks are where, as ``grid-4f0c21-3: Completed. 4 of 12 done, 2 running``."""
+    """Format how a task ended, and the tasks by state, as ``grid-4f0c21-3: Completed. 4 of 12 done, 2 running``."""
     return f"{task.name}: {task.status.value}. {format_counts(array.latest_summary)}"
 
 
 def write_progress(array: JobArray) -> None:
-    """Print a line when a task ended, until all have; for a cell or a terminal that waits. Ctrl-C ends the waiting."""
+    """Print a line when a task ended, until all have; for a waiting cell or terminal. Ctrl-C ends the waiting."""
     for task in array.ends():
         sys.stdout.write(f"{format_task_end(task, array)}\n")
         sys.stdout.flush()

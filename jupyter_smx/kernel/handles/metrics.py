@@ -40,7 +40,7 @@ class Metrics(Mapping[str, float]):
         """Sentences about what could not be read, and why."""
 
     def history(self, name: str, host: str = "") -> list[Point]:
-        """Give the values of a metric, oldest first; where very many were printed, a thousand of them at most.
+        """Return the values of a metric, oldest first; a thousand of them at most.
 
         :raises KeyError: there is no metric of that name, or none on that host.
         """
@@ -49,7 +49,7 @@ class Metrics(Mapping[str, float]):
         return [Point(step, _number(value), at) for step, value, at in columns]
 
     def hosts(self, name: str) -> dict[str, float]:
-        """Give the newest value of a metric on each host that has it.
+        """Return the newest value of a metric on each host that has it.
 
         :raises KeyError: there is no metric of that name.
         """
@@ -57,14 +57,14 @@ class Metrics(Mapping[str, float]):
         return {host: _number(series.values[-1]) for host, series in self._series[name].items()}
 
     def __getitem__(self, name: str) -> float:
-        """Give the newest value of a metric.
+        """Return the newest value of a metric.
 
         :raises KeyError: there is no metric of that name.
         """
         return _number(self._find_series(name, "").values[-1])
 
     def __iter__(self) -> Iterator[str]:
-        """Go through the names."""
+        """Iterate over the names."""
         return iter(self._series)
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class Metrics(Mapping[str, float]):
         return len(self._series)
 
     def __repr__(self) -> str:
-        """Say the newest values."""
+        """Return a description with the newest values."""
         values = ", ".join(f"{name}={format_number(value)}" for name, value in self.items())
         return f"<Metrics of {self._job}: {values or 'none'}>"
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class Sample(NamedTuple):
-    """One moment of one host; None where a figure is not known. A list of them is what ``pandas.DataFrame`` takes.
+    """One moment of one host; None for unknown figures. A list of samples is valid input for ``pandas.DataFrame``.
 
-    ``at`` is seconds since the epoch; percents count 100 for each core or GPU; rates are bytes in a second.
+    ``at`` is seconds since the epoch; percents count 100 for each core or GPU; rates are bytes per second.
     """
 
     at: float
@@ -46,7 +46,7 @@ class Usage:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Names of the hosts that said something."""
+        """Names of the hosts with samples."""
         return tuple(self._hosts)
 
     @property
@@ -56,7 +56,7 @@ class Usage:
 
     @property
     def memory_bytes(self) -> int | None:
-        """Newest memory of the job's processes; what they share is counted once."""
+        """Newest memory of the job's processes; shared memory is counted once."""
         return _to_int(_sum(_latest_value(host.memory_bytes) for host in self._hosts.values()))
 
     @property
@@ -70,7 +70,7 @@ class Usage:
         return _to_int(_sum(_latest_value(gpu.memory_bytes) for host in self._hosts.values() for gpu in host.gpus))
 
     def history(self, host: str = "") -> list[Sample]:
-        """Give the samples of a host ("": the first), oldest first; of a long job fewer, and still of all its time.
+        """Return the samples of a host ("": the first), oldest first; for a long job thinned, but over its whole time.
 
         :raises KeyError: the job has no samples of that host.
         """
@@ -82,7 +82,7 @@ class Usage:
         return [] if found is None else _samples(found)
 
     def __repr__(self) -> str:
-        """Say the newest figures in words."""
+        """Return a description with the newest figures."""
         words = (
             None if self.cpu_percent is None else f"CPU {self.cpu_percent:.0f} %",
             None if self.memory_bytes is None else f"memory {format_size(self.memory_bytes)}",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CellLogSettings(Struct):
-    """What holds for all cells of a kernel: bytes of a log that a cell shows, 0 for all."""
+    """Settings for all cells of a kernel: maximum bytes of a log in a cell, 0 for all."""
 
     limit: int = LOG_LIMIT
 

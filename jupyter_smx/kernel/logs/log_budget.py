@@ -20,7 +20,7 @@ class LogBudget:
         self.omitted_size = 0
         """Their bytes, those of parts of a line included."""
         self.is_over = False
-        """True if the log is longer than the limit: what comes is shown at the end, or not at all."""
+        """True if the log is longer than the limit: the rest is shown at the end, or not at all."""
         self._head = limit - limit // 2
         self._is_full = False
         self._has_line = False
@@ -47,7 +47,7 @@ class LogBudget:
         if over <= 0:
             return text
         begin = len(_cut(text, over))
-        # The rest of a line would look like a line; only one that fills the cell alone is cut.
+        # The rest of a line would look like a line; cut only a line that fills the cell alone.
         begin = text.find("\n", begin) + 1 or begin
         self._omit(text[:begin])
         return text[begin:]

@@ -44,9 +44,9 @@ class LogPosition(Struct, frozen=True):
 
 
 def start_of_last_lines(client: Client, job_id: str, host: str, count: int, only: int = 0) -> LogPosition:
-    """Find where the last ``count`` lines of a host's log begin, the lines that tell attempts apart included.
+    """Find where the last ``count`` lines of a host's log begin, including the lines that separate attempts.
 
-    They are those of one attempt where ``only`` names it.
+    With ``only``, search in that attempt alone.
     """
     newest = retry_while_unavailable(partial(client.log, job_id, host, 0, limit=1))
     left = count
@@ -60,7 +60,7 @@ def start_of_last_lines(client: Client, job_id: str, host: str, count: int, only
 
 
 def _search_backwards(read: Callable[..., LogChunk], total: int, count: int) -> tuple[int, int]:
-    """Give where the last ``count`` lines of a log of ``total`` bytes begin, and how many of them there are."""
+    """Return where the last ``count`` lines of a log of ``total`` bytes begin, and how many of them there are."""
     if not count:
         return total, 0
     found = 0
@@ -88,17 +88,17 @@ def hosts_of(job: Job) -> tuple[str, ...]:
 
 
 def labels_of(job: Job) -> dict[str, str]:
-    """Say for each host how people see its log: its name, and its group where there are several."""
+    """Return for each host its label in logs: its name, and its group if there are several."""
     groups = job.spec.instance_groups
     several = len(groups) > 1
     return {host: f"{host} ({group.name})" if several else host for host, group in groups_by_host(groups).items()}
 
 
 class LogCursor:
-    """A cursor in one host's log: bytes in, whole characters out, with a prefix on each line where there are many.
+    """A cursor in one host's log: reads bytes, returns whole characters, with a prefix on each line for several hosts.
 
-    Where a job began again the logs of its attempts follow each other, each with a line that says which it is;
-    ``last`` is the one to end with, 0 for the newest.
+    If a job began again, the logs of its attempts follow each other, each after a line that names it; ``last`` is the
+    attempt to end with, 0 for the newest.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class LogCursor:
         self.at_end = False
 
     def read(self, wait: float = 0.0) -> str:
-        """Give what is new, after ``wait`` seconds at most; :attr:`at_end` says that nothing can follow."""
+        """Return the new text, after ``wait`` seconds at most; :attr:`at_end` is True if nothing can follow."""
         piece = retry_while_unavailable(
             lambda: self._client.log(self._job_id, self.host, self._offset, wait, attempt=self._attempt)
         )
@@ -138,7 +138,7 @@ class LogCursor:
         return self._add_prefix(text)
 
     def _describe_gap(self, piece: LogChunk) -> str:
-        """Say what a limit on disk left out between the last piece and this one, unless the last one said it."""
+        """Return a line about the bytes left out between the last piece and this one, unless the last one had it."""
         count = piece.offset - len(piece.data) - self._offset
         if count <= 0 or not self._last_bytes or LEFT_OUT.encode() in self._last_bytes:
             return ""
@@ -163,7 +163,7 @@ class LogCursor:
 def parse_line_count(value: int | str, option: str) -> int:
     """Read a number of lines.
 
-    :raises ValidationError: it is none.
+    :raises ValidationError: it is no number.
     """
     return parse_number(value, option, "of lines", 0)
 
@@ -171,9 +171,9 @@ def parse_line_count(value: int | str, option: str) -> int:
 def open_cursors(
     client: Client, job: Job, host: str = "", last: int | None = None, *, marked: bool = False
 ) -> list[LogCursor]:
-    """Give cursors in the logs of one host or of all, before their ``last`` lines or (None) at their beginning.
+    """Return cursors in the logs of one host or of all, before their ``last`` lines or (None) at their beginning.
 
-    ``host`` may be the name of a stream. ``marked`` puts the host's name, and that of its group, before each line where
+    ``host`` may be the name of a stream. With ``marked``, each line gets the host's name, and that of its group, if
     there are several.
     """
     stream = next((one for one in streams_of(job) if one.name == host), None)
@@ -193,7 +193,7 @@ def open_cursors(
 
 
 def read_all(client: Client, job: Job, host: str = "", last: int | None = None) -> Iterator[str]:
-    """Give what a job has written so far piece by piece, host by host, each of several under its name."""
+    """Yield a job's log so far piece by piece, host by host, under the host's name if there are several."""
     tails = open_cursors(client, job, host, last)
     labels = labels_of(job)
     for index, tail in enumerate(tails):
@@ -204,7 +204,7 @@ def read_all(client: Client, job: Job, host: str = "", last: int | None = None) 
 
 
 def read_available(tails: Iterable[LogCursor]) -> Iterator[tuple[str, str]]:
-    """Give what there is for each cursor piece by piece, with its host."""
+    """Yield the available text of each cursor piece by piece, with its host."""
     for tail in tails:
         while text := tail.read():
             yield tail.host, text
@@ -218,7 +218,7 @@ def last_lines(client: Client, job: Job, count: int) -> tuple[str, ...]:
     text = client.log(job.id, host, start).data.decode(errors="replace")
     lines = text.rstrip().split("\n")
     if start and len(lines) > 1 and "\r" not in lines[0]:
-        lines = lines[1:]  # the first is the end of a line, and nothing says that it was drawn over
+        lines = lines[1:]  # the first is the end of a line, which a carriage return may have overwritten
     return tuple(line for line in map(readable, lines[-count:]) if line)
 
 
@@ -233,7 +233,7 @@ def follow(
 ) -> None:
     """Write a job's log as it comes, of one host or of all, until the verdict and everything was written. Blocks.
 
-    ``quiet`` is called whenever nothing came for a while.
+    ``quiet`` is called whenever no text came for a while.
     """
     for _, text in follow_chunks(client, job, open_cursors(client, job, host, last, marked=True)):
         if text:
@@ -243,9 +243,9 @@ def follow(
 
 
 def follow_chunks(client: Client, job: Job, tails: Sequence[LogCursor]) -> Iterator[tuple[str, str]]:
-    """Give each new piece of log with its host, until the job has its verdict and everything was given. Blocks.
+    """Yield each new piece of log with its host, until the job has its verdict and the log is complete. Blocks.
 
-    An empty piece says that nothing came for a while.
+    An empty piece means that no text came for a while.
     """
     pauses = chain((FIRST_IDLE_SECONDS,), repeat(IDLE_SECONDS))
     yield from (

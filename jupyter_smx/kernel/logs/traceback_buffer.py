@@ -1,4 +1,4 @@
-"""Hold back a traceback at the end of a printed log until the job's result shows whether to print it."""
+"""Delay a traceback at the end of a printed log until the job's result shows whether to print it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MAX_BUFFER = 65_536
 
 
 class TracebackBuffer:
-    """Writes a log as it comes, but for a traceback at its end: the failure of the cell shows the job's once more.
+    """Writes a log as it comes, except a traceback at its end, which the failure of the cell will show.
 
-    Whatever comes after a traceback, and a quiet moment (an empty text), let it go: the code went on.
+    Text after a traceback, or a quiet moment (an empty text), releases it: the code continued.
     """
 
     def __init__(self, write: Callable[[str], object]) -> None:
@@ -44,7 +44,7 @@ def _last_line(text: str) -> str:
 
 
 def _may_start_with(line: str, *begins: str) -> bool:
-    """Say whether a line begins so, or could when the rest of it has come."""
+    """Return True if a line begins with one of the words, or could when the rest of it has come."""
     whole = line.endswith("\n")
     return any(line.startswith(begin) or (not whole and begin.startswith(line)) for begin in begins)
 
@@ -61,7 +61,7 @@ def _trailing_traceback_start(text: str) -> int:
             and not line.startswith((" ", "\t"))
             and not _may_start_with(line, *_CHAIN_HEADERS)
         ):
-            # The line that names the exception ends a traceback; one more is something else.
+            # The line with the exception's name ends a traceback; another such line is something else.
             begin, over = (-1, False) if over else (begin, True)
         at += len(line)
     return begin if begin >= 0 else len(text)

@@ -44,7 +44,7 @@ class MagicMatcher:
             return {"completions": []}
         text = line.removesuffix(context.line_with_cursor[context.cursor_position :])
         if not text.endswith(context.token):
-            text = line  # callers of shell.complete may give the word without the position of the cursor
+            text = line  # callers of shell.complete may omit the position of the cursor
         engine = self._chosen.configured_options().get("engine", "")
         found = complete_line(text, context.token, _engine_in(line.split()) or engine or str(ROWS["engine"].default))
         return {"completions": [SimpleCompletion(word) for word in found], "suppress": True, "ordered": True}
@@ -71,7 +71,7 @@ def _split(text: str, symbol: str) -> tuple[list[str], str]:
 
 
 def _fit(candidates: Iterable[str], word: str, symbol: str) -> list[str]:
-    """Keep what begins with a word; IPython replaces only ``symbol``, the end of the word after a colon or ``=``."""
+    """Keep candidates that begin with a word; IPython replaces ``symbol``, the word's end after a colon or ``=``."""
     kept = word.removesuffix(symbol)
     return [each.removeprefix(kept) for each in candidates if each.startswith(word)]
 
@@ -142,7 +142,7 @@ def _free_options(row: Subcommand, taken: list[str]) -> list[str]:
 
 
 def _next_word(row: Subcommand, taken: list[str], options: dict[str, Argument]) -> Iterable[str]:
-    """Return the names for the next word; a word that is named twice is none of a pair."""
+    """Return the names for the next argument; in a pair of arguments, the same name is not offered twice."""
     valued = {spelling for spelling, one in options.items() if one.metavar}
     words = [word for before, word in pairwise(["", *taken]) if word not in options and before not in valued]
     places = [one for one in row.arguments if not one.spellings]

@@ -58,7 +58,7 @@ def load_ipython_extension(shell: Any) -> None:
 def _placeholder(shell: Any, kind: str, name: str) -> Any:
     """Make a magic that loads the real one when it runs, or when a user asks for its help.
 
-    IPython offers no names of magics that its configuration loads at their first use, and older versions no help.
+    IPython lists no names of magics that its configuration loads at their first use, and older versions show no help.
     """
 
     def load() -> Any:
@@ -94,7 +94,8 @@ def logical_line(text: str, row: int) -> str:
 def add_body(lines: list[str]) -> list[str]:
     """Add an empty line to a cell that has a line of our magics and no code.
 
-    IPython would refuse such a cell and name the line magic as the cure. With a body, the magic says what is missing.
+    IPython would refuse such a cell and name the line magic as the cure. With a body, the magic reports what is
+    missing.
     """
     is_bare = len(lines) == 1 and _first_word(lines[0]) in _CELL_MAGICS
     return [*lines, "\n"] if is_bare else lines

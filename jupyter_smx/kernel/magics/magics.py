@@ -43,7 +43,7 @@ _Method = TypeVar("_Method", bound="Callable[..., None]")
 
 
 def _with_short_traceback(method: _Method) -> _Method:
-    """Let IPython show our errors as their sentence, without the frames that lie between the user and the rule."""
+    """Make IPython show our errors as one sentence, without the frames between the user and the rule."""
 
     @wraps(method)
     def inner(*args: Any, **kwargs: Any) -> None:
@@ -60,7 +60,7 @@ def _with_short_traceback(method: _Method) -> _Method:
 
 @magics_class
 class SmxMagics(Magics, Defaults):
-    """The magics of one shell, and what they do where a line does not say it."""
+    """The magics of one shell, and their defaults."""
 
     def __init__(self, shell: Any, session: Session) -> None:
         super().__init__(shell)
@@ -140,7 +140,7 @@ class SmxMagics(Magics, Defaults):
         self._session.screen.show_page(text, html)
 
     def _resolve_ref(self, word: str) -> str:
-        """Let a notebook variable with a handle stand for its job, and no word for the last job of this kernel."""
+        """Return the job of a notebook variable with a handle; without a word, the last job of this kernel."""
         if not word:
             return self._session.latest_handle.id if self._session.latest_handle else ""
         found = self._session.namespace.get(word)

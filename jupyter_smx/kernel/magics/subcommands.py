@@ -28,7 +28,7 @@ PROG = "%smx"
 
 
 class NotebookSurface:
-    """A kernel: the client, the screen, the meaning of a word, and what submits a job again."""
+    """A kernel as a surface: the client, the screen, references, and resubmission."""
 
     prog = PROG
     json = False
@@ -69,7 +69,7 @@ class NotebookSurface:
         """Report nothing while a log is quiet: the card does."""
 
     def still_running(self, job_name: str) -> NoReturn:
-        """Raise what says that the job goes on.
+        """Raise StillRunning: the job continues.
 
         :raises StillRunning: always.
         """
@@ -83,8 +83,8 @@ class NotebookSurface:
 def run(words: list[str], surface: NotebookSurface, defaults: Defaults) -> None:
     """Run one subcommand; no words show the manual.
 
-    :raises ValidationError: there is no such subcommand, or its arguments are not what it takes.
-    :raises SmxError: what the controller answers.
+    :raises ValidationError: there is no such subcommand, or its arguments are invalid.
+    :raises SmxError: an error of the controller.
     """
     name, *arguments = words or ("help",)
     page = _run_row("help" if name in HELP else name, arguments, surface, defaults)

@@ -57,7 +57,7 @@ def check_default(option: Option, text: str) -> None:
 
 
 class _OptionTraits(HasTraits):
-    """One trait for each option of the table that may be configured."""
+    """A trait for each configurable option of the table."""
 
     locals().update({option.name: OptionTrait(option) for option in TABLE if option.configurable})
 

@@ -110,7 +110,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def _describe(hint: Any) -> str:
-    """Write a type in words: ``a dict of text or a path by name``."""
+    """Format a type in words: ``a dict of text or a path by name``."""
     origin, members = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return " or ".join(dict.fromkeys(_describe(member) for member in members if member is not type(None)))

@@ -41,14 +41,14 @@ def split(line: str) -> list[str]:
 
 
 def restore_braces(word: str) -> str:
-    """Give a word back as it was typed, marks turned into braces."""
+    """Return a word as the user typed it, with marks turned into braces."""
     return word.replace(OPEN, "{").replace(CLOSE, "}")
 
 
 def join_continuations(line: str, cell: str) -> tuple[str, str, int]:
     r"""Take the lines that continue the magic's line after a ``\`` out of the cell.
 
-    Gives the whole line, the rest of the cell, and the number of lines that the magic took.
+    Return the whole line, the rest of the cell, and the number of lines that the magic took.
     """
     taken = 1
     while line.rstrip().endswith("\\"):
@@ -137,7 +137,7 @@ def _unclosed_error(mark: str, rest: str) -> ValidationError:
 
 
 def value_of(word: str, namespace: Mapping[str, Any], option: str) -> Any:
-    """Give the value of a word: that of the notebook where the whole word is one ``{expression}``, else text.
+    """Return the value of a word: the notebook's if the whole word is one ``{expression}``, else text.
 
     An expression inside other text is replaced by its ``str``.
 
@@ -150,7 +150,7 @@ def value_of(word: str, namespace: Mapping[str, Any], option: str) -> Any:
 
 
 def text_of(word: str, namespace: Mapping[str, Any], option: str) -> str:
-    """Give the text of a word, notebook values written as ``str`` writes them (a path stays a path)."""
+    """Return the text of a word, with notebook values as ``str`` formats them (a path stays a path)."""
     return str(value_of(word, namespace, option))
 
 

@@ -29,7 +29,7 @@ _PROPERTY = re.compile(rf",(?=(?:{'|'.join(_PROPERTIES)})=)")
 _LOOKS_LIKE_PROPERTY = re.compile(r",(\w+)=")
 
 _OPTIONAL_PART = re.compile(r"[\[|:]")
-"""What begins the part of a form that may be left out."""
+"""Begin of an optional part of a form."""
 
 _MODES: dict[str, Literal["File", "FastFile"]] = {"file": "File", "fastfile": "FastFile"}
 _DISTRIBUTIONS: dict[str, Literal["FullyReplicated", "ShardedByS3Key"]] = {
@@ -76,7 +76,7 @@ def parse_pair(text: str, option: str, form: str) -> tuple[str, str]:
 
 
 def _example(name: str, option: str, form: str) -> str:
-    """Write what was meant in its form, of letters that a shell and every name of that option take."""
+    """Format a correct example of an option's form, with letters that a shell and every such name accept."""
     word = re.sub(r"\W+" if option == "--env" else r"[^\w.-]+", "_", name, flags=re.ASCII).strip("_")
     if not word or (option == "--env" and word[0].isdigit()):
         word = form.partition("=")[0]
@@ -132,9 +132,9 @@ def parse_metrics(words: Iterable[str]) -> dict[str, str]:
 
 
 def check_metric_definitions(definitions: Mapping[str, str]) -> dict[str, str]:
-    """Give metric definitions back when SageMaker would take them.
+    """Return metric definitions if SageMaker would accept them.
 
-    :raises ValidationError: too many, or a name or a regex that is none.
+    :raises ValidationError: there are too many, or a name or a regex is invalid.
     """
     if definitions:
         check_metrics(definitions)
@@ -273,7 +273,7 @@ def read_channel(name: str, text: str, folder: Path) -> Channel:
 
 
 def check_channel_name(name: str) -> str:
-    """Give a channel's name back when SageMaker would take it.
+    """Return a channel's name if SageMaker would accept it.
 
     :raises ValidationError: other characters, or more than 64.
     """
@@ -372,10 +372,10 @@ def _parse_choice(text: str, known: dict[str, _Choice], where: str) -> _Choice:
 
 
 def expand_user(word: str | Path) -> Path:
-    """Put a home in the place of ``~``; where there is no such user it begins the name of a file, as in a shell."""
+    """Replace ``~`` by a home folder; if there is no such user, keep it as part of a file's name, as a shell does."""
     try:
         return Path(word).expanduser()
-    except RuntimeError:  # pathlib's word for it
+    except RuntimeError:  # raised by pathlib without a home folder
         return Path(word)
 
 

@@ -1,4 +1,4 @@
-"""Parse the words of a subcommand by argparse, with errors that name the nearest right word."""
+"""Parse the words of a subcommand with argparse; errors name the nearest valid word."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Parser(argparse.ArgumentParser):
         except argparse.ArgumentError as error:
             raise self._missing_value_error(error) from None
         if rest:
-            # A file, a path or a number is no option whose dashes were forgotten.
+            # A file, a path or a number is no option without its dashes.
             near = suggest_names(f"--{rest[0]}", self._long_options()) if _NAME.fullmatch(rest[0]) else ""
             raise ValidationError(
                 f"{self.prog}: {rest[0]!r} is an unexpected argument.",
@@ -114,9 +114,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def match_choice(word: str, known: Iterable[str], option: str) -> str:
-    """Find a word of a short list, whatever its capitals.
+    """Find a word of a short list, ignoring case.
 
-    :raises ValidationError: it is not in the list; says what is, and what is near.
+    :raises ValidationError: it is not in the list; the text has the list and the nearest names.
     """
     names = list(known)
     found = next((name for name in names if name.lower() == word.lower()), None)

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def request_from_options(kind: Kind, options: LineOptions, namespace: Mapping[str, Any], folder: Path) -> JobRequest:
-    """Convert the words of a line; look ``{expr}`` up in ``namespace`` and evaluate nothing.
+    """Convert the words of a line; look up ``{expr}`` in ``namespace`` and evaluate nothing.
 
     Options that take one value have none left (:func:`jupyter_smx.kernel.options.line_parser.expand_expressions`).
 
-    :raises ValidationError: a word that its option does not take.
+    :raises ValidationError: an option has an invalid value.
     """
 
     def texts(name: str) -> tuple[str, ...]:

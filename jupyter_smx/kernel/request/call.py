@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 VALUE, RAISED = "value", "raised"
-"""Variables of the job that come back: what the function returned, and the exception that it raised."""
+"""Variables of the job that are returned: the function's value, and its exception."""
 
 RECEIVE = (VALUE, RAISED)
 
@@ -48,11 +48,11 @@ _by_value_lock = threading.Lock()
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """What makes the call in the job.
+    """Code and names of a call in the job.
 
-    ``name`` is a base name made of the function's, ``label`` what the user would call it, as ``fit_one()``.
-    ``filename`` is the file of the function ("" where it has none), so that the line of a failure is the function's.
-    ``imports`` are the modules that its code names.
+    ``name`` is a base name made of the function's, ``label`` a text for users, as ``fit_one()``. ``filename`` is the
+    file of the function ("" if it has none), so that a failure names the function's line. ``imports`` are the modules
+    that its code names.
     """
 
     name: str
@@ -82,9 +82,9 @@ def is_async(function: Callable[..., Any]) -> bool:
 def call_of(
     function: Callable[..., Any], arguments: Sequence[Any] = (), keywords: Mapping[str, Any] | None = None
 ) -> Call:
-    """Write a call down; nothing is pickled yet.
+    """Create the call; nothing is pickled yet.
 
-    :raises TypeError: the arguments do not fit the function, as Python itself says it.
+    :raises TypeError: the arguments do not fit the function, with Python's own message.
     """
     keywords = dict(keywords or {})
     _check_arguments(function, arguments, keywords)
@@ -112,7 +112,7 @@ def call_of(
 
 @contextmanager
 def pickle_by_value(function: Callable[..., Any]) -> Iterator[None]:
-    """Let cloudpickle take along what the function's own module defines; a job cannot import a file beside us.
+    """Make cloudpickle include the function's own module; a job cannot import a file of this machine.
 
     Installed modules stay references, since the job's Python has them too.
     """
@@ -143,7 +143,7 @@ def _check_arguments(function: Callable[..., Any], arguments: Sequence[Any], key
 
 
 def _unwrap_callable(function: Any) -> Any:
-    """Give what is called in the end: what decorators wrap and what a partial is of."""
+    """Return the innermost callable: the one that decorators and partials wrap."""
     found = inspect.unwrap(function)
     while isinstance(found, functools.partial):
         found = inspect.unwrap(found.func)
@@ -151,7 +151,7 @@ def _unwrap_callable(function: Any) -> Any:
 
 
 def _code(function: Any) -> CodeType | None:
-    """Give the code of a function or of a method's function; None for other callables."""
+    """Return the code of a function or of a method's function; None for other callables."""
     code = getattr(_unwrap_callable(function), "__code__", None)
     return code if isinstance(code, CodeType) else None
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _IPYTHON = re.compile(
     r"""\s*(?:[%!?]|[\w.]+\?\s*$|[\w.\s,()\[\]'"]*(?<![=!<>])=\s*[%!]|(?:for\b.*\bin|return|print\()\s*!)"""
 )
-"""Lines with IPython's own syntax, also where a command or a magic gives a value: ``files = !ls``."""
+"""Lines with IPython's own syntax, also if a command or a magic returns a value: ``files = !ls``."""
 _COMMAND = re.compile(r"[^#]*!")
 _MAX_NOTEBOOK_NAMES = 200
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -31,7 +31,7 @@ class CellSyntaxError(ValidationError):
     """The cell is no Python; the message is what Python itself would print, with lines as the notebook counts them."""
 
     def __str__(self) -> str:
-        """Put the cure on a line of its own, since the message has several."""
+        """Return the message with the cure on a line of its own, since the message has several lines."""
         return "\n".join(part for part in (self.message, self.cure) if part)
 
 
@@ -42,10 +42,10 @@ def prepend_blank_lines(cell: str, lines_before: int) -> str:
 
 @contextmanager
 def suppress_compile_warnings() -> Iterator[None]:
-    """Keep what Python warns of while code is looked at here: the job compiles it, too, and its log says it once.
+    """Suppress Python's warnings while code is compiled here: the job compiles it, too, and its log shows them once.
 
-    Only in the main thread: filters belong to the process, and two threads that each put back what they found leave
-    those of the other for good.
+    Only in the main thread: filters belong to the process, and two threads that each restore them would make the
+    filters of one permanent.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -57,7 +57,7 @@ def suppress_compile_warnings() -> Iterator[None]:
 
 
 def parse_cell(source: str, filename: str) -> ast.Module:
-    """Compile the code as the job will, and give its tree.
+    """Compile the code as the job will, and return its tree.
 
     :raises CellSyntaxError: Python refuses it; top-level ``await`` and IPython's own syntax are named.
     :raises ValidationError: there is no code.
@@ -102,7 +102,7 @@ def _cure(source: str, filename: str, error: SyntaxError) -> str:
 
 
 def notebook_names(tree: ast.Module, namespace: Mapping[str, Any]) -> dict[str, str]:
-    """Give the names that the code reads and never assigns but the notebook has: the module of each, else "".
+    """Return the names that the code reads and never assigns, but the notebook has: the module of each, else "".
 
     A name that is local to a function may be one of the notebook elsewhere in the code.
     """
@@ -144,7 +144,7 @@ def _iter_imports(body: list[ast.stmt]) -> Iterator[str]:
 
 
 def missing_variable_hint(name: str, source: str) -> str:
-    """Say why a variable did not come back, where the code tells it: it is local to a function."""
+    """Return why a variable did not come back, if the code shows it: it is local to a function."""
     try:
         with suppress_compile_warnings():
             tree = ast.parse(source)

@@ -31,7 +31,7 @@ def prefix_of(
 ) -> Path:
     """Find the folder of the environment ``name``.
 
-    ``environ``, ``home`` and ``run`` (a command to what it prints) are this process's unless they are given.
+    ``environ``, ``home`` and ``run`` (returns a command's output) are this process's unless they are passed.
 
     :raises ValidationError: there is none of that name, or several; the text has the nearest names, or their folders.
     """
@@ -73,7 +73,7 @@ def name_prefixes(prefixes: Iterable[Path], roots: Iterable[Path]) -> dict[str, 
 
 
 def parse_env_list(text: str) -> tuple[list[Path], dict[str, list[Path]]]:
-    """Read what ``conda env list --json`` prints: the prefixes, and the names where it says them (conda 25.11 does)."""
+    """Parse the output of ``conda env list --json``: the prefixes, and the names if it has them (conda 25.11 does)."""
     try:
         said: dict[str, Any] = json.loads(text)
     except ValueError:
@@ -102,7 +102,7 @@ def _registered_prefixes(home: Path) -> list[Path]:
         lines = (home / ".conda" / "environments.txt").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return []
-    # What was deleted by hand is listed for ever.
+    # Folders that a user deleted by hand remain in the list.
     return [Path(line.strip()) for line in lines if line.strip() and Path(line.strip()).is_dir()]
 
 

@@ -24,9 +24,9 @@ _LONGEST_VALUE = 24
 
 
 class Grid(Struct, frozen=True, kw_only=True):
-    """What all tasks have in common, the tasks in order (the last parameter changes fastest), and a title.
+    """Common part of all tasks, the tasks in order (the last parameter changes fastest), and a title.
 
-    ``max_concurrent`` of them may run at a time (0: as many as there is room for).
+    ``max_concurrent`` of them may run at a time (0: no limit but capacity).
     """
 
     fixed: dict[str, Any]
@@ -38,9 +38,9 @@ class Grid(Struct, frozen=True, kw_only=True):
 def expand_sweep(
     hyperparameters: Mapping[str, Any], limit: int | str | None, *, sweep: bool
 ) -> tuple[dict[str, Any], Grid | None]:
-    """Give the hyperparameters that all tasks share, and the grid of the others where it is a ``sweep``.
+    """Return the hyperparameters that all tasks share, and the grid of the others if there is a ``sweep``.
 
-    :raises ValidationError: a ``limit`` that is none, or where there is one job; else as :func:`grid_of`.
+    :raises ValidationError: an invalid ``limit``, or one for a single job; else as :func:`grid_of`.
     """
     most = parse_max_concurrent(limit)
     if not sweep:
@@ -51,9 +51,9 @@ def expand_sweep(
 
 
 def parse_max_concurrent(limit: int | str | None) -> int:
-    """Read how many tasks may run at a time; None, which is no limit, gives 0.
+    """Read how many tasks may run at a time; return 0 for None, which is no limit.
 
-    :raises ValidationError: no whole number from 1.
+    :raises ValidationError: it is no whole number from 1.
     """
     return 0 if limit is None else parse_number(limit, "--max-concurrent", "of tasks", 1)
 
@@ -120,7 +120,7 @@ def _check(swept: Mapping[str, list[Any]]) -> None:
 
 
 def _values(value: Any) -> list[Any] | None:
-    """Give the values of a list, also of one that is written as JSON or that numpy holds; None for anything else."""
+    """Return the values of a list, also of a JSON text or a numpy array; None for anything else."""
     if isinstance(value, str):
         return _json_list(value)
     if isinstance(value, (list, tuple, range)):

@@ -41,9 +41,9 @@ class InterpreterChoice(Struct, frozen=True, kw_only=True):
 def choose_interpreter(word: str, required: Requirements, own: InterpreterChoice, folder: Path) -> InterpreterChoice:
     """Read ``--python`` and ``--requirements``; without them a job runs ``own``, the submitting kernel's Python.
 
-    Relative paths start at ``folder``. Another interpreter is started once, to learn its version.
+    Relative paths start at ``folder``. Another interpreter is started once, to read its version.
 
-    :raises ValidationError: there is no such interpreter, or it is none, or a requirement is none.
+    :raises ValidationError: the interpreter does not exist or is none, or a requirement is invalid.
     """
     lines = _read_requirements(required, folder)
     if word.startswith(_UV):
@@ -64,9 +64,9 @@ def choose_interpreter(word: str, required: Requirements, own: InterpreterChoice
 
 
 def pass_on_interpreter(word: str, required: Requirements, folder: Path) -> InterpreterChoice:
-    """Leave ``--python`` to an engine with interpreters of its own: nothing of this machine is looked up.
+    """Leave ``--python`` to an engine with interpreters of its own: nothing is looked up on this machine.
 
-    :raises ValidationError: a requirement is none.
+    :raises ValidationError: a requirement is invalid.
     """
     lines = _read_requirements(required, folder)
     if word.startswith(_UV):

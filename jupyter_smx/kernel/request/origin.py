@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _CELL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What nbformat allows; other front ends put addresses of their own into the same place."""
+"""Cell ids that nbformat allows; other front ends store other values in the same place."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _POINTER = "gitdir:"
@@ -26,7 +26,7 @@ _MAX_SYMREFS = 5
 
 
 def notebook_of(namespace: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> str:
-    """Give the notebook's path as Jupyter's server or VS Code say it; "" elsewhere."""
+    """Return the notebook's path from Jupyter's server or VS Code; "" elsewhere."""
     return str(environment.get("JPY_SESSION_NAME") or namespace.get("__vsc_ipynb_file__") or "")
 
 
@@ -39,9 +39,9 @@ def cell_id_of(shell: Any) -> str:
 
 
 def revision_of(folder: Path) -> Revision | None:
-    """Give the commit of the work tree around ``folder``; None outside of one, or before its first commit.
+    """Return the commit of the work tree around ``folder``; None outside of one, or before its first commit.
 
-    Whether files were changed since the commit is not looked at: that would read all of them.
+    Changes since the commit are not checked: that would read all files.
     """
     for top in (folder, *folder.parents):
         marker = top / ".git"
@@ -63,7 +63,7 @@ def _read_revision(top: Path, marker: Path) -> Revision | None:
 
 
 def _git_dir(marker: Path) -> Path:
-    """Give the folder of git's files: ``.git`` itself, or where that file points in a worktree or a submodule."""
+    """Return the folder of git's files: ``.git`` itself, or its target in a worktree or a submodule."""
     if marker.is_dir():
         return marker
     said = marker.read_text(encoding="utf-8").strip()
@@ -71,7 +71,7 @@ def _git_dir(marker: Path) -> Path:
 
 
 def _common_dir(own: Path) -> Path:
-    """Give the folder that all worktrees of a repository share; branches are there."""
+    """Return the folder that all worktrees of a repository share, which has the branches."""
     try:
         return own / (own / "commondir").read_text(encoding="utf-8").strip()
     except OSError:

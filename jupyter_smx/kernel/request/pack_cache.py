@@ -1,4 +1,4 @@
-"""Remember the archives of source folders by what the file system says of their files, for all processes of a user.
+"""Cache the archives of source folders by the status of their files, for all processes of a user.
 
 Each entry is a small file beside the archives, named by a fingerprint of the files. Archive and entry appear by a
 rename, so that kernels and terminals may read and write them at the same time. Like all unused files there, both are
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.request.source_archive import SourceFile
 
 SUFFIX = ".tar.gz"
-"""How the name of an archive ends, after its SHA-256."""
+"""Suffix of an archive's name, after its SHA-256."""
 _ENTRY_SUFFIX = ".packed.json"
 _FORMAT = "1"
-"""Of archives: another value makes all entries unknown."""
+"""Format of archives: another value invalidates all entries."""
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    """An archive: its SHA-256, and the state of its file, which tells whether it was damaged."""
+    """An archive: its SHA-256, and the state of its file, which shows if it was damaged."""
 
     sha256: str
     size: int

@@ -30,20 +30,20 @@ _THREAD_THRESHOLD = 1024 * 1024
 
 
 class Received(dict[str, Any]):
-    """The variables that came back from a job, by key and by attribute; ``missing`` says why others did not."""
+    """Variables that a job returned, by key and by attribute; ``missing`` has reasons for others."""
 
     def __init__(self, found: Mapping[str, Any], missing: Mapping[str, str]) -> None:
         super().__init__(found)
         self.missing = dict(missing)
 
     def __missing__(self, name: str) -> Any:
-        """Name the reason, or the nearest variable that came."""
+        """Raise an error with the reason, or the nearest received variable."""
         raise KeyError(
             self.missing.get(name) or f"The job did not return a variable {name!r}. {suggest_names(name, self)}".strip()
         )
 
     def __getattr__(self, name: str) -> Any:
-        """Give a variable by its name."""
+        """Return a variable by its name."""
         if name.startswith("__"):
             raise AttributeError(name)
         try:
@@ -70,11 +70,11 @@ def select_variables(names: tuple[str, ...], namespace: Mapping[str, Any]) -> di
 
 
 def pack(chosen: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
-    """Pickle variables into ``folder/<sha256>.pkl``, mode 0600; equal content gives the same file.
+    """Pickle variables into ``folder/<sha256>.pkl``, mode 0600; equal content is the same file.
 
     ``where`` begins the sentence about a variable that cannot be pickled; ``{}`` in it is the variable's name.
 
-    :raises ValidationError: one of them cannot be pickled; says which part of it.
+    :raises ValidationError: one of them cannot be pickled; the text names the part.
     :raises UnavailableError: the disk is full or the folder cannot be written.
     """
     import cloudpickle  # noqa: PLC0415 - 20 ms that only --send pays
@@ -93,9 +93,9 @@ def pack(chosen: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
 
 
 def read_pickles(path: Path) -> dict[str, tuple[bytes, list[bytes]]]:
-    """Read pickle and buffers of each variable in a file, and load none of them.
+    """Read pickle and buffers of each variable in a file, without loading them.
 
-    :raises OSError: the file is gone.
+    :raises OSError: the file was deleted.
     """
     with path.open("rb") as file:
         return {name: (head, [bytes(buffer) for buffer in buffers]) for name, head, buffers in variable_file.read(file)}
@@ -104,9 +104,9 @@ def read_pickles(path: Path) -> dict[str, tuple[bytes, list[bytes]]]:
 def store_by_digest(
     folder: Path, suffix: str, write: Callable[[HashingWriter], None], *, keep: bool = False
 ) -> tuple[Path, str]:
-    """Write a file that is named by its SHA-256, mode 0600; gives its path and the digest.
+    """Write a file named by its SHA-256, mode 0600; return its path and the digest.
 
-    With ``keep`` an undamaged file of that name stays, so that its other names stay names of one file.
+    With ``keep`` an undamaged file of that name stays, so that its other links stay links to one file.
 
     :raises UnavailableError: the disk is full or the folder cannot be written.
     """
@@ -126,7 +126,7 @@ def _write_by_digest(
     folder: Path, suffix: str, write: Callable[[HashingWriter], None], *, keep: bool
 ) -> tuple[Path, str]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, unfinished = tempfile.mkstemp(dir=folder, suffix=".part")  # mkstemp gives 0600
+    descriptor, unfinished = tempfile.mkstemp(dir=folder, suffix=".part")  # mkstemp creates it with mode 0600
     try:
         with os.fdopen(descriptor, "wb") as file:
             tee = HashingWriter(file)
@@ -157,7 +157,7 @@ def _is_same(path: Path, digest: str) -> bool:
 
 
 def python_version() -> str:
-    """Give the version of this Python that pickles and pools depend on, as ``3.11``."""
+    """Return the version of this Python on which pickles and pools depend, as ``3.11``."""
     return ".".join(platform.python_version_tuple()[:2])
 
 
@@ -167,7 +167,7 @@ def unpack(
     said: Sequence[str] = (),
     loads: Callable[..., Any] = pickle.loads,
 ) -> Received:
-    """Load the variables that a job wrote; one that cannot be loaded here is named and the others still come.
+    """Load the variables that a job wrote; one that cannot be loaded is listed as missing, and the others are loaded.
 
     :raises SmxError: the file itself cannot be read.
     """
@@ -191,7 +191,7 @@ def unpack(
 
 
 def _load(name: str, load: Callable[[], Any], found: dict[str, Any]) -> str:
-    """Load one variable into ``found``, or say why that cannot be."""
+    """Load one variable into ``found``, or return why that failed."""
     try:
         found[name] = load()
     except Exception as error:  # noqa: BLE001 - border: unpickling runs the user's classes, which raise anything
@@ -200,7 +200,7 @@ def _load(name: str, load: Callable[[], Any], found: dict[str, Any]) -> str:
 
 
 def empty_result(wanted: Sequence[str], said: Sequence[str] = ()) -> Received:
-    """Give the result of a job that brought no variables back; ``said`` are the sentences that its hosts wrote."""
+    """Return the result of a job that returned no variables; ``said`` are the messages of its hosts."""
     return Received({}, {name: _reason(name, said) for name in wanted})
 
 

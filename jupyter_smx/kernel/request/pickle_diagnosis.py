@@ -17,7 +17,7 @@ _WIDTH = 1000
 
 
 class UnpicklablePart(Struct, frozen=True):
-    """Where the refusing object hangs, as ``cfg.model.lock``, and its type, as ``_thread.lock``."""
+    """Path of the object that cannot be pickled, as ``cfg.model.lock``, and its type, as ``_thread.lock``."""
 
     path: str
     type: str
@@ -46,7 +46,7 @@ def type_name(value: Any) -> str:
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
-    """Give the parts that pickling visits, each with its step: ``.attribute``, ``['key']``, ``[3]``."""
+    """Yield the parts that pickling visits, each with its step: ``.attribute``, ``['key']``, ``[3]``."""
     if isinstance(value, dict):
         yield from ((f"[{key!r}]", item) for key, item in _first_items(value.items()))
     elif isinstance(value, (list, tuple)):

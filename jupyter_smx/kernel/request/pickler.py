@@ -26,7 +26,7 @@ class _Pickler(CloudPickler):  # type: ignore[misc] # it has no types
 
 
 def dumps(value: object, protocol: int | None = None, buffer_callback: Callable[[Any], Any] | None = None) -> bytes:
-    """Pickle a value; what cannot be pickled raises what cloudpickle raises."""
+    """Pickle a value; raise cloudpickle's error if that fails."""
     with io.BytesIO() as file:
         _Pickler(file, protocol=protocol, buffer_callback=buffer_callback).dump(value)
         return file.getvalue()

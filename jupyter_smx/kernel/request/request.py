@@ -42,7 +42,7 @@ _LAUNCHERS = {
     "parameter_server": ("tensorflow",),
     "pyspark": ("pyspark.sql",),
 }
-"""What a distribution imports itself, beside the script."""
+"""Modules that a distribution imports itself, besides the script."""
 _ENGINE = JobSpec(kind="train", source="").engine
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -51,8 +51,8 @@ class SubmissionContext(Struct, frozen=True, kw_only=True):
     """The place of a submission.
 
     The interpreter, the folder that relative paths start from, the notebook and the id of the running cell ("" if they
-    are unknown), and the folder's git commit. ``interpreters_of`` says whose interpreters ``--python`` names on an
-    engine; it is asked only where that option is given.
+    are unknown), and the folder's git commit. ``interpreters_of`` returns whose interpreters ``--python`` names on an
+    engine; it is called only if that option is set.
     """
 
     python: str
@@ -67,9 +67,9 @@ class SubmissionContext(Struct, frozen=True, kw_only=True):
 
 
 def current_folder() -> Path:
-    """Give the folder that relative paths start from.
+    """Return the folder from which relative paths start.
 
-    :raises ValidationError: it is gone.
+    :raises ValidationError: it was deleted.
     """
     try:
         return Path.cwd()
@@ -83,7 +83,7 @@ def current_folder() -> Path:
 
 
 class JobRequest(Struct, frozen=True, kw_only=True):
-    """What the user asked for, converted but for what only the place of submission decides."""
+    """The user's request, converted except for values that depend on the place of submission."""
 
     kind: Kind
     fields: Mapping[str, Any] = {}
@@ -110,10 +110,10 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     """Ids of jobs; names as typed until :mod:`jupyter_smx.kernel.client.dependencies` resolves them."""
 
     def build_spec(self, code: str, lines_before: int, here: SubmissionContext, submitted_at: float) -> JobSpec:
-        """Make the spec, with the code placed under ``lines_before`` lines of the cell; variables are not packed yet.
+        """Build the spec, with the code placed under ``lines_before`` lines of the cell; variables are not packed yet.
 
         :raises CellSyntaxError: the code is no Python.
-        :raises ValidationError: one of the fields; says which.
+        :raises ValidationError: a field is invalid; the text names it.
         """
         name = check_base_name(self.name) if self.name else _default_name(self.kind, here.notebook)
         script = self._script(code, here.folder)
@@ -207,7 +207,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
 
 
 def check_identifier(name: str, option: str) -> str:
-    """Give back what can name a variable.
+    """Return a name that can be a variable's.
 
     :raises ValidationError: it cannot.
     """

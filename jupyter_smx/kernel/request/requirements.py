@@ -50,9 +50,9 @@ def read(word: str | Path, folder: Path) -> tuple[str, ...]:
 
 
 def specifiers(words: Sequence[str], where: str = _OPTION) -> tuple[str, ...]:
-    """Check requirements that stand in no file, as ``numpy`` or ``pandas==2.2``.
+    """Check requirements outside a file, as ``numpy`` or ``pandas==2.2``.
 
-    :raises ValidationError: one is none.
+    :raises ValidationError: one is invalid.
     """
     for word in words:
         _check(word, word, where)
@@ -153,7 +153,7 @@ def _links(value: str, folder: Path) -> str:
 
 
 def _requirement(line: str, folder: Path, where: str) -> str:
-    """Give a line back; a path in it is made absolute and gets its content behind it."""
+    """Return a line with local paths made absolute, followed by a digest of their content."""
     local = _LOCAL.fullmatch(line)
     if local is not None and _is_path(local["path"], folder):
         found = _find_local(local["path"], folder, where)
@@ -202,7 +202,7 @@ def _find_local(word: str, folder: Path, where: str) -> Path:
 
 
 def _content_digest(path: Path, where: str) -> str:
-    """Say in some digits what lies at a path: bytes of a file; names, sizes and times of a folder's files."""
+    """Return a short digest of a path: of a file's bytes; of names, sizes and times of a folder's files."""
     if path.is_file():
         digest = hashlib.sha256()
         with path.open("rb") as file:

@@ -42,7 +42,7 @@ _INTERPRETERS = {
 """Programs that run the files of a suffix, for a cure."""
 _PROGRAM_RULE = "A job runs Python (.py), a shell script (.sh), or a program whose first line begins with #!."
 REQUIREMENTS = "requirements.txt"
-"""Beside the script: what SageMaker installs before it."""
+"""File beside the script: SageMaker installs it first."""
 
 
 class Script(Struct, frozen=True, kw_only=True):
@@ -56,14 +56,14 @@ class Script(Struct, frozen=True, kw_only=True):
     entry_point: str = ""
 
     def is_python(self) -> bool:
-        """Say whether a job reads it as Python; anything else is a program that it starts."""
+        """Return True if a job reads it as Python; anything else is a program that it starts."""
         return not self.entry_point or self.entry_point.endswith(".py")
 
 
 def choose_script(code: str, source_dir: str, entry_point: str, folder: Path) -> Script:
-    """Take the entry point where one is named, else the cell; relative paths start at ``folder``.
+    """Return the entry point if there is one, else the cell; relative paths start at ``folder``.
 
-    :raises ValidationError: both are there, or the entry point is no script that can be read.
+    :raises ValidationError: both exist, or the entry point is no readable script.
     """
     if not entry_point:
         return Script(text=code)
@@ -112,7 +112,7 @@ def _check_is_inside(word: str, source_dir: str, where: str) -> None:
 def _is_other_program(path: Path, word: str, where: str) -> bool:
     """Return True if a file is a program, and not Python.
 
-    :raises ValidationError: it is of another language, and nothing says which program runs it.
+    :raises ValidationError: it is of another language, without a program to run it.
     """
     if path.suffix in (".py", _NOTEBOOK):
         return False
@@ -120,7 +120,7 @@ def _is_other_program(path: Path, word: str, where: str) -> bool:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except OSError:
-        return False  # reading it says why
+        return False  # the later reading raises the reason
     if head.startswith(_SHEBANG):
         return not _names_python(head)
     if b"\0" in head:
@@ -141,7 +141,7 @@ def _names_python(head: bytes) -> bool:
 
 
 def _binary_error(path: Path, word: str, where: str) -> ValidationError:
-    # In quotes, since a name may look like a word of the sentence, which is no value for :func:`spelling.respell`.
+    # Quoted, since a name may look like a word of the sentence, which is no value for :func:`spelling.respell`.
     quoted = [shlex.quote(text) for text in (str(Path(word).parent), path.name)]
     folder, name = (text if text.startswith("'") else f"'{text}'" for text in quoted)
     cure = f"Pass its folder: --source-dir {folder} --entry-point {name}."
@@ -161,7 +161,7 @@ def _text_of_entry_point(path: Path, word: str, source_dir: str) -> str:
 
 
 def _text_of_program(path: Path) -> str:
-    """Give the text of a program for the record, or what it is where it has none."""
+    """Return the text of a program for the record, or a description if it is binary."""
     data = path.read_bytes()
     try:
         return data.decode()
@@ -170,13 +170,13 @@ def _text_of_program(path: Path) -> str:
 
 
 def requirements_file(script: Script, source_dir: str) -> str:
-    """Give the requirements file that SageMaker would install for a script, "" where there is none."""
+    """Return the requirements file that SageMaker would install for a script, "" if there is none."""
     path = Path(source_dir, REQUIREMENTS)
     return str(path) if source_dir and script.is_python() and path.is_file() else ""
 
 
 def is_empty(code: str) -> bool:
-    """Say whether a cell has nothing to run: blank lines and comments only."""
+    """Return True if a cell has nothing to run: blank lines and comments only."""
     try:
         with suppress_compile_warnings():
             return not ast.parse(code).body
@@ -229,7 +229,7 @@ def _is_program(path: Path, *, alone: bool) -> bool:
 
 
 def _relative_path(path: Path, source_dir: str) -> str:
-    """Give the path of what lies in a folder, or would, from there; "" elsewhere."""
+    """Return the path of a file relative to its folder, also if it does not exist; "" outside of that."""
     try:
         found = path.resolve().relative_to(Path(source_dir).resolve()).as_posix()
     except (OSError, RuntimeError, ValueError):  # RuntimeError: a link in a circle, until Python 3.13
@@ -248,9 +248,9 @@ def absolute_folder(word: str, folder: Path) -> str:
 
 
 def check_folder(folder: str) -> None:
-    """Refuse what is no folder of this machine.
+    """Refuse a path that is no folder of this machine.
 
-    :raises ValidationError: says what it is.
+    :raises ValidationError: the text describes the path.
     """
     path = Path(folder)
     if path.is_dir():

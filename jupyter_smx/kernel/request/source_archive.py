@@ -25,26 +25,26 @@ _SAMPLE = 1 << 14
 _WORTHWHILE = 0.95
 """Share of the size below which a sample has to come."""
 _LEVEL = 1
-"""Of compression: code is small, and what is large in the folder is rarely made smaller by a higher one."""
+"""Compression level: code is small, and large files in the folder rarely shrink more at a higher level."""
 _THREADS = min(4, os.cpu_count() or 1)
 _HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
-"""Of gzip (RFC 1952): deflate, no name, no time, the fastest level, no operating system."""
+"""Header of gzip (RFC 1952): deflate, no name, no time, the fastest level, no operating system."""
 _LAST_BLOCK = b"\x03\x00"
 """Empty, and marked as the last one of the deflate stream."""
 
 
 class Sink(Protocol):
-    """Where an archive is written to."""
+    """Destination of an archive."""
 
     def write(self, data: Any) -> int:
         """Take a piece of bytes and give its size."""
 
 
 class FileState(NamedTuple):
-    """What the file system says of a file; any change of its content changes it.
+    """Status of a file; any change of its content changes it.
 
-    ``ctime_ns`` cannot be set, so a change is seen although a program restores the time of the last write. The number
-    of the device is left out, as in git: it is another one after each mount of a network file system.
+    ``ctime_ns`` cannot be set, so a change is detected even if a program restores the time of the last write. The
+    device number is left out, as in git: it changes with each mount of a network file system.
     """
 
     size: int
@@ -55,7 +55,7 @@ class FileState(NamedTuple):
 
 
 class SourceFile(NamedTuple):
-    """One file to pack: its name in the archive, where it is, and its state before it was read."""
+    """One file to pack: its name in the archive, its path, and its state before it was read."""
 
     name: str
     path: str
@@ -134,7 +134,7 @@ class _GzipStream:
 
 
 def _deflate(piece: bytes) -> bytes:
-    """Compress a piece into whole bytes of a deflate stream that goes on after it."""
+    """Compress a piece into whole bytes of a deflate stream that continues after it."""
     sample = piece[:_SAMPLE]
     is_worthwhile = len(zlib.compress(sample, _LEVEL)) < len(sample) * _WORTHWHILE
     compressor = zlib.compressobj(_LEVEL if is_worthwhile else 0, zlib.DEFLATED, -zlib.MAX_WBITS)

@@ -39,17 +39,16 @@ _GROUP_NAME = re.compile(r"\(\?P<\w+>")
 _EXCLUDED_NAMES = frozenset({".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoints"})
 _VENV_MARKERS = ("pyvenv.cfg", "conda-meta")
 _MTIME_RESOLUTION = 2.0
-"""Seconds since the newest change from which on times tell whether a file changed: some systems count no finer."""
+"""Seconds after the newest change from which times detect further changes: some systems have no finer times."""
 _MAX_LISTED = 3
 
 
 def pack(folder: str, payloads: Path, entry_point: str = "", clock: Callable[[], int] = time.time_ns) -> SourceDir:
     """Pack a folder into ``payloads/<sha256>.tar.gz``, mode 0600, unless it is there already.
 
-    ``clock`` gives nanoseconds since the epoch, as files have them.
+    ``clock`` returns nanoseconds since the epoch, in the unit of file times.
 
-    :raises ValidationError: too large, a link that leads in a circle, a file that cannot be read, or the entry point
-        is among what stays here.
+    :raises ValidationError: too large, a link that leads in a circle, an unreadable file, or an ignored entry point.
     :raises UnavailableError: the disk is full or the folder of payloads cannot be written.
     """
     check_folder(folder)
@@ -83,9 +82,9 @@ def _pack(files: list[SourceFile], payloads: Path) -> tuple[Path, str, bool]:
 
 
 def _is_settled(files: Iterable[SourceFile], started: int) -> bool:
-    """Return True if a later change of any file gives it another time, so that it is seen.
+    """Return True if a later change of any file is certain to get another time, so that it is detected.
 
-    A time of writing in the future was set by a program, which the time of the change shows.
+    A time of writing in the future was set by a program, which the change time shows.
     """
     limit = started - _MTIME_RESOLUTION * 1e9
     return all(state.ctime_ns < limit and not limit <= state.mtime_ns <= started for _, _, state in files)
@@ -99,13 +98,13 @@ class _Rules(NamedTuple):
     any_pattern: re.Pattern[str]
 
     def includes(self, name: str) -> bool | None:
-        """Say whether a name is ignored; None where no line is about it."""
+        """Return True if a name is ignored, False if a line includes it; None without such a line."""
         inside = name[len(self.base) + 1 :] if self.base else name
         return self.spec.check_file(inside).include if self.any_pattern.match(inside) else None
 
 
 class _ParentFolders(NamedTuple):
-    """What is known of the folders above: their real paths, and folders that never travel."""
+    """Facts of the parent folders: their real paths, and folders that are never packed."""
 
     real: tuple[str, ...]
     never: frozenset[str]
@@ -161,7 +160,7 @@ def _anchored(pattern: str) -> str:
 
 
 def _is_ignored(name: str, rules: tuple[_Rules, ...]) -> bool:
-    """Ask the nearest file first: what it says of a name, yes or no, stands."""
+    """Check the nearest file first: its answer for a name, yes or no, is final."""
     return next((said for each in reversed(rules) if (said := each.includes(name)) is not None), False)
 
 

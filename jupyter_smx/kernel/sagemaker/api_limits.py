@@ -28,7 +28,7 @@ SDK_HYPERPARAMETERS = 5
 """Hyperparameters that the SDK adds to those of a script."""
 MAX_VARIABLES = 100
 MAX_VALUE_LENGTH = {"train": 512, "process": 256}
-"""Of the value of a variable."""
+"""Maximum length of the value of a variable."""
 MAX_PROCESSING_CHANNELS = 10
 """Inputs, and outputs, of a processing job."""
 MAX_PROCESSING_INSTANCES = 100
@@ -39,7 +39,7 @@ MAX_ARGUMENT_LENGTH = 256
 
 
 def api_limit_notes(spec: JobSpec) -> Iterator[str]:
-    """Say what of a job the API refuses, and what its call does in another way."""
+    """Yield notes on parts of a job that the API refuses, or that its call does in another way."""
     if spec.image and not _ECR.fullmatch(spec.image):
         yield f"It ran in the image `{spec.image}`. SageMaker needs an image of Amazon ECR: push it there."
     yield from _environment_notes(spec)
@@ -127,7 +127,7 @@ def _time_notes(spec: JobSpec) -> Iterator[str]:
 
 
 def has_processor_requirements(spec: JobSpec) -> bool:
-    """Say whether a processor is to install what a job asked for, which it does from beside the script."""
+    """Return True if a processor should install a job's requirements, which it reads from beside the script."""
     return spec.kind == "process" and bool(spec.requirements) and spec.distribution is None
 
 

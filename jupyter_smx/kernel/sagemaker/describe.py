@@ -1,10 +1,10 @@
 """Describe a job in the form of ``DescribeTrainingJob`` and ``DescribeProcessingJob``.
 
-The answer has what the record has and nothing that is made up. Where the API asks for what is not here: the ARN is
-the one that the job itself is told (account ``000000000000``), what lies on this machine has a URL of ``file://``, an
-instance type may be ``local`` as in the SDK's local mode, a processing job without an image has the image ``""``, and
-its volume is the least that the API knows, 1 GB. A role is there where it is an ARN. What nothing was said of is left
-out: volumes of training jobs, networks, keys, debuggers, outputs of a training job besides its model and its data.
+The answer has values of the record, and none that are invented. Where the API requires others: the ARN is the job's own
+(account ``000000000000``), paths of this machine have a URL of ``file://``, an instance type may be ``local`` as in the
+SDK's local mode, a processing job without an image has the image ``""``, and its volume is the API's minimum, 1 GB. A
+role is included if it is an ARN. Fields without a value are left out: volumes of training jobs, networks, keys,
+debuggers, outputs of a training job besides its model and its data.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ if TYPE_CHECKING:
 MODEL = "model.tar.gz"
 CHECKPOINTS = "/opt/ml/checkpoints"
 SMALLEST_VOLUME = 1
-"""GB; what the API asks for of a processing job, and hosts here have no volume of their own."""
+"""GB; the API requires it for a processing job, and hosts here have no volume of their own."""
 LONGEST_REASON = 1_024
 _ROLE = re.compile(r"arn:aws[a-z\-]*:iam::\d{12}:role/?[a-zA-Z_0-9+=,.@\-_/]+")
 
 
 class LocalContext(Struct, frozen=True):
-    """What no record says: the region of the user's tools, and the folder in which each job has its own."""
+    """Values that no record has: the region of the user's tools, and the parent folder of the jobs' folders."""
 
     region: str
     jobs: Path
 
 
 def local_context() -> LocalContext:
-    """Look into this process's variables, as the job's host did."""
+    """Read this process's variables, as the job's host did."""
     return LocalContext(region_of(os.environ), controller_launch.jobs_dir())
 
 
 def description(job: Job, where: LocalContext, bill: Bill | None = None) -> dict[str, Any]:
-    """Describe a job as boto3 would: times are datetimes of UTC, and what there is not has no key.
+    """Describe a job as boto3 would: times are datetimes of UTC, and missing values have no key.
 
-    ``bill`` has the seconds that it ran and those that count. Nothing of a secret is in it.
+    ``bill`` has the seconds that it ran and those that are billed. The result contains no secret.
     """
     job = convert(redact_record(to_builtins(job)), Job)
     own = _processing(job, where) if job.spec.kind == "process" else _training(job, where, bill)
@@ -147,7 +147,7 @@ def _processing(job: Job, where: LocalContext) -> dict[str, Any]:
         "NetworkConfig": {"EnableInterContainerTrafficEncryption": False},
         "ProcessingJobArn": _arn(job, where),
         "ProcessingJobStatus": job.status().value,
-        # Records that an earlier version wrote have it as the job said it.
+        # Records of an earlier version have the job's text without redaction.
         "ExitMessage": redact_text(job.exit_message) or None,
         "FailureReason": _reason(job),
         **_times(job, "Processing"),
@@ -170,12 +170,12 @@ def _utc_datetime(seconds: float | None) -> datetime | None:
 
 
 def _seconds(counted: float) -> int | None:
-    """Give whole seconds, of which the API knows none below 1; nothing where nothing was counted."""
+    """Return whole seconds, at least 1 as in the API; None if nothing was counted."""
     return max(1, round(counted)) if counted > 0 else None
 
 
 def _reason(job: Job) -> str | None:
-    """Give SageMaker's reason, cut where SageMaker cuts it, and on a line of its own what cures the failure."""
+    """Return SageMaker's reason, cut at SageMaker's limit, and the cure of the failure on a line of its own."""
     if job.status() is not Status.FAILED or not job.failure_reason:
         return None
     cure = f"\n{job.failure_cure}" if job.failure_cure else ""
@@ -226,7 +226,7 @@ def _pool(job: Job) -> dict[str, Any] | None:
 
 
 def _had_no_pool(job: Job, pool: WarmPool) -> bool:
-    """Say whether hosts ended with a job that neither asked for a pool, nor took one, nor left one to its array."""
+    """Return True if hosts ended with a job that neither asked for a pool, nor took one, nor left one to its array."""
     took = job.why is not None and bool(job.why.reused_from)
     was_one = took or bool(pool.resource_retained_billable_seconds) or pool.status is not WarmPoolStatus.TERMINATED
     return not job.spec.keep_alive and not was_one
@@ -244,7 +244,7 @@ def _transition(row: Transition) -> dict[str, Any]:
 
 
 def _metrics(job: Job) -> list[dict[str, Any]]:
-    """Give the last value of each metric that is a number; of several hosts the newest."""
+    """Return the last value of each metric that is a number; of several hosts the newest."""
     known = sorted((metric for metric in job.metrics if metric.value is not None), key=lambda metric: metric.at)
     newest = {metric.name: metric for metric in known}
     return [
@@ -304,7 +304,7 @@ def _artifacts(job: Job, where: LocalContext) -> str:
 
 
 def _destination(output: Output, job: Job, where: LocalContext) -> str:
-    """Say where an output goes: to the user's place, or where the job's files lie."""
+    """Return the destination of an output: the user's place, or the folder of the job's files."""
     if not output.destination:
         return f"{_artifacts(job, where)}/outputs/{output.name}"
     if "://" in output.destination:
@@ -313,7 +313,7 @@ def _destination(output: Output, job: Job, where: LocalContext) -> str:
 
 
 def _model(job: Job, where: LocalContext) -> str:
-    """Say where the model is, or will be: an archive, or the folder of its files."""
+    """Return the place of the model, also before it exists: an archive, or the folder of its files."""
     if job.spec.disable_output_compression:
         asked = next((output for output in job.spec.outputs if output.name == "model"), None)
         return _uri(_destination(asked, job, where) if asked else f"{_artifacts(job, where)}/outputs/model")

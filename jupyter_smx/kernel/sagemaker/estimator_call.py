@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 LONGEST_KEEP_ALIVE = 21_600
 LONGEST_PROCESSING = 777_600
 PLACEHOLDER_INSTANCE_TYPE = "ml.m5.xlarge"
-"""For ``local``, which is this machine and no instance type of SageMaker's."""
+"""Replaces ``local``, which is this machine and no instance type of SageMaker's."""
 
 _IMAGE_BIN_FOLDERS = ("/bin/", "/usr/bin/")
-"""Where interpreters lie that an image has as well."""
+"""Folders of interpreters that an image has as well."""
 
 Arguments = list[tuple[str, str]]
 """Names and Python expressions."""
 
 _SPARK_PY_FILES = ("submit_py_files", '[shutil.make_archive(CODE, "zip", CODE)]')
-"""What lies beside a script, as the workers of Spark find it."""
+"""Argument for files beside a script, for the workers of Spark."""
 
 HEAD = '''\
 """{title}
@@ -88,7 +88,7 @@ if __name__ == "__main__":
 def program(job: Job, script: str, *, alone: bool, requirements: bool) -> str:
     """Write the program for a job whose ``script`` lies in ``code/``.
 
-    ``alone`` says that nothing lies beside it, ``requirements`` that ``requirements.txt`` is to be installed.
+    ``alone`` means that no files are beside it, ``requirements`` that ``requirements.txt`` is to be installed.
     """
     spec = job.spec
     training = spec.kind == "train"
@@ -101,12 +101,12 @@ def program(job: Job, script: str, *, alone: bool, requirements: bool) -> str:
 
 
 def used_modules(spec: JobSpec, *, alone: bool, json: bool) -> dict[str, bool]:
-    """Say which modules of Python's a program may need, and whether it does."""
+    """Return which modules of Python's a program may need, and whether it does."""
     return {"glob": has_uploads(spec), "json": json, "shutil": _is_for_spark(spec) and not alone}
 
 
 def head_of(job: Job, title: str, plain: dict[str, bool], classes: list[str]) -> str:
-    """Write the beginning of a program: what it is, what it imports, and the names that are to be set."""
+    """Write the beginning of a program: its title, its imports, and the names to be set."""
     modules = [*(f"import {name}" for name, is_used in plain.items() if is_used), "from pathlib import Path"]
     return HEAD.format(
         versions=">=2,<3",
@@ -119,14 +119,14 @@ def head_of(job: Job, title: str, plain: dict[str, bool], classes: list[str]) ->
 
 
 def join_program(spec: JobSpec, head: str, body: str) -> str:
-    """Put a program together: its head, what it needs for the job, and what it does."""
+    """Assemble a program: its head, what it needs for the job, and its body."""
     if is_local(spec):
         head += f'INSTANCE_TYPE = "{PLACEHOLDER_INSTANCE_TYPE}"  # the job ran on the machine of its notebook\n'
     return head + (UPLOAD if has_uploads(spec) else "") + MAIN.format(body=body)
 
 
 def has_uploads(spec: JobSpec) -> bool:
-    """Say whether inputs have to be copied to the bucket."""
+    """Return True if inputs must be copied to the bucket."""
     return any("://" not in channel.source for channel in spec.channels)
 
 
@@ -136,7 +136,7 @@ def quote(value: object) -> str:
 
 
 def is_local(spec: JobSpec) -> bool:
-    """Say whether hosts are this machine, which is no instance type."""
+    """Return True if hosts are this machine, which is no instance type."""
     return any(group.instance_type == "local" for group in spec.instance_groups)
 
 
@@ -172,7 +172,7 @@ def processing_imports(spec: JobSpec, *, alone: bool) -> list[str]:
 
 
 def is_heterogeneous(spec: JobSpec) -> bool:
-    """Say whether a job has instance groups."""
+    """Return True if a job has instance groups."""
     return len(spec.instance_groups) > 1 or spec.instance_groups[0].name != HOMOGENEOUS
 
 
@@ -249,7 +249,7 @@ def wait_seconds(spec: JobSpec) -> str | None:
 
 
 def helper_comment(group: InstanceGroup) -> str:
-    """Write what is to be said behind a group that helps another one."""
+    """Write the comment after a group that helps another one."""
     if not group.until:
         return ""
     return f"  # SageMaker ends no helpers: its script has to end when {group.until} is done"
@@ -280,7 +280,7 @@ def uri_of(channel: Channel) -> str:
     """Write where the data of a channel is, having copied there what is on this machine."""
     if channel.source.startswith("s3://"):
         return quote(channel.source)
-    if "://" in channel.source:  # nothing of ours can copy it there
+    if "://" in channel.source:  # the program cannot copy it there
         return f'f"s3://{{BUCKET}}/{{PREFIX}}/input/{channel.name}"'
     return f"uploaded(session, {quote(channel.name)}, {quote(channel.source)})"
 
@@ -337,9 +337,9 @@ def run_of(spec: JobSpec, script: str, asked: Arguments, *, alone: bool, below: 
 
 
 def interpreter_of(spec: JobSpec) -> list[str]:
-    """Give the words that SageMaker's processors put before the script, nothing where it is a program.
+    """Return the arguments that SageMaker's processors put before the script, none if it is a program.
 
-    A file does not come there with the right to be executed, so what its first line says has to be said again.
+    A file arrives without execute permission, so the interpreter of its first line must be named again.
     """
     if not spec.entry_point or spec.entry_point.endswith(".py"):
         return ["python3"]
@@ -351,7 +351,7 @@ def interpreter_of(spec: JobSpec) -> list[str]:
 
 
 def list_argument(name: str, each: Iterable[str]) -> Arguments:
-    """Write an argument that is a list, one row of it on a line; of an empty one nothing."""
+    """Write an argument that is a list, one row per line; nothing for an empty list."""
     found = "".join(f"            {row},\n" for row in each)
     return [(name, f"[\n{found}        ]")] if found else []
 
@@ -398,18 +398,18 @@ def _variable(name: str, text: str) -> str:
 
 
 def decode_hyperparameters(hyperparameters: dict[str, str]) -> dict[str, Any]:
-    """Give hyperparameters as the script reads them: what is JSON is a value, the rest is text."""
+    """Return hyperparameters as the script reads them: JSON as a value, anything else as text."""
     return {name: as_read.decode(text) for name, text in hyperparameters.items()}
 
 
 def script_arguments(spec: JobSpec) -> list[str]:
-    """Give the words that follow the script's name, by the contract that the job ran by."""
+    """Return the arguments after the script's name, by the contract with which the job ran."""
     if spec.kind == "train" and spec.contract == "v3":
         return as_read.sdk3_arguments(spec.hyperparameters)
     return [*hyperparameter_arguments(spec.hyperparameters), *spec.arguments]
 
 
 def hyperparameter_arguments(hyperparameters: dict[str, str]) -> list[str]:
-    """Give the words that follow the script's name, as SageMaker's toolkit makes them of hyperparameters."""
+    """Return the arguments after the script's name, as SageMaker's toolkit makes them of hyperparameters."""
     own, _ = as_read.split(hyperparameters)
     return as_read.arguments(own)

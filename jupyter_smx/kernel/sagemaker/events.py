@@ -1,8 +1,8 @@
 """Convert the changes of a job's state to the events that SageMaker sends to EventBridge.
 
-A handler or a rule that was written for SageMaker takes them as they are: ``source`` is ``aws.sagemaker``. That they
-come of no account of AWS is in ``account``, which is ``000000000000``. Times in ``detail`` are milliseconds since the
-epoch, of training jobs as text and of processing jobs as numbers, as the developer guide's examples have them.
+They are valid input for a handler or a rule written for SageMaker: ``source`` is ``aws.sagemaker``. ``account`` is
+``000000000000``, because there is no account of AWS. Times in ``detail`` are milliseconds since the epoch, of training
+jobs as text and of processing jobs as numbers, as in the developer guide's examples.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _POLL_SECONDS = 0.5
 
 
 def events_of(job: Job, where: LocalContext) -> list[dict[str, Any]]:
-    """Give an event for each step that the job took so far, in order. Pure: the same event has the same ``id``.
+    """Return an event for each step that the job took so far, in order. Pure: the same event has the same ``id``.
 
-    What is said of a step may change while it goes on; its own event has the usual sentence of such a step instead, so
-    that the event is the same whenever it is asked for. What was said last is in the events after it.
+    The message of a step may change while it lasts; its own event has the default message of such a step instead, so
+    that the event is the same at any time. The last message is in the events after it.
     """
     return [_event(job, number, where) for number in range(len(job.transitions))]
 
 
 def follow_events(client: Client, job: Job, where: LocalContext) -> Iterator[dict[str, Any]]:
-    """Give the events so far, then each as it comes, until the job has its verdict. Blocks."""
+    """Yield the events so far, then each as it comes, until the job has its verdict. Blocks."""
     told = 0
     while True:
         yield from (_event(job, number, where) for number in range(told, len(job.transitions)))
@@ -93,7 +93,7 @@ def _job_at_transition(job: Job, number: int) -> Job:
 
 
 def _open_transition(row: Transition) -> Transition:
-    """Give a step as it began: its end and what is said of it come later."""
+    """Return a step as it began, without its end and its later messages."""
     return replace(row, end_time=None, status_message=message_of(row.status))
 
 

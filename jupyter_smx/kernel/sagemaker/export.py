@@ -36,7 +36,7 @@ REQUIREMENTS = "requirements.txt"
 VARIABLES = "variables.pkl"
 WITH_VARIABLES = "with_variables.py"
 PROGRAM = "sagemaker_job.py"
-"""In the model of a call of a function: what it gave."""
+"""File in the model of a call of a function: its value."""
 
 _LOADER = '''\
 """Gives {script} the variables that its notebook had sent, and runs it."""
@@ -75,15 +75,15 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 def export(job: Job, folder: Path) -> ExportResult:
     """Write a job to ``folder``, which is new or empty. All of it or nothing.
 
-    :raises ValidationError: there is something in the folder.
-    :raises ResourceNotFoundError: the folder of code that the job had is gone.
+    :raises ValidationError: the folder is not empty.
+    :raises ResourceNotFoundError: the job's folder of code was deleted.
     :raises SmxError: the disk refuses.
     """
     return write_folder(folder, lambda made: Export(redact_job(job), made).write())
 
 
 def redact_job(job: Job) -> Job:
-    """Give a job without what opens URLs, of its places, too; variables of secrets keep their names elsewhere."""
+    """Return a job without secrets in URLs, its places included; secret variables keep only their names elsewhere."""
     spec = job.spec
     open_to_all = replace(
         spec,
@@ -105,7 +105,7 @@ class Export:
     def __init__(self, job: Job, folder: Path) -> None:
         self._job = job
         self._example_job = job
-        """What is run by hand; of an array its first task."""
+        """The job to run by hand; for an array its first task."""
         self._folder = folder
         self._code = folder / "code"
         self._variables_file = ""
@@ -153,7 +153,7 @@ class Export:
         )
 
     def _copy_requirements(self, requirements: list[str]) -> bool:
-        """Put what is required beside the script, where the call looks for it there, and say whether it finds it."""
+        """Write the requirements beside the script, if the call reads them there; return True if it does."""
         there = self._code / REQUIREMENTS
         if not (is_sdk3_job(self._job) or has_processor_requirements(self._job.spec)):
             return False
@@ -168,7 +168,7 @@ class Export:
         self._text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
     def _unpack_source_dir(self) -> bool:
-        """Put the folder of code there, if the job had one."""
+        """Unpack the folder of code, if the job had one; return True then."""
         source = self._job.spec.source_dir
         if source is None:
             return False
@@ -203,7 +203,7 @@ class Export:
         return name
 
     def _variables(self, script: str) -> str:
-        """Put the variables that were sent beside the script; gives the name of what has to be run then."""
+        """Write the sent variables beside the script; return the name of the file to run."""
         sent = [payload for payload in (self._job.spec.shared, self._job.spec.send) if payload is not None]
         if not sent:
             return script
@@ -227,11 +227,11 @@ class Export:
         return loader
 
     def _is_call(self) -> bool:
-        """Say whether the code is a call of a function, whose value the job has a model for."""
+        """Return True if the code is a call of a function, whose value the job has as its model."""
         return self._job.spec.kind == "train" and self._job.spec.receive[: len(RECEIVE)] == RECEIVE
 
     def _unused_name(self, name: str) -> str:
-        """Give a name in the folder of code that the user has nothing by."""
+        """Return a name in the folder of code that the user does not use."""
         stem, _, suffix = name.rpartition(".")
         while (self._code / name).exists():
             stem += "_"
@@ -239,14 +239,14 @@ class Export:
         return name
 
     def _loader(self, name: str, script: str, *files: str) -> None:
-        """Write what gives the script the variables that lie in some files."""
+        """Write a program that loads variables from files and runs the script with them."""
         modules, found, end = ("os", "found = ", _RESULT_WRITER) if self._is_call() else ("", "", "")
         imports = "\n".join(f"import {module}" for module in (modules, "pickle", "runpy") if module)
         text = _LOADER.format(script=script, files=list(files), imports=imports, found=found)
         (self._code / name).write_text(text + end, encoding="utf-8")
 
     def _shell_command(self, script: str) -> str:
-        """Say how a shell starts the code, as the job did."""
+        """Return the shell command that starts the code as the job did."""
         spec = self._example_job.spec
         words = shlex.join(script_arguments(spec))
         if not script.endswith(".py"):
@@ -271,7 +271,7 @@ def _members_below(archive: tarfile.TarFile, folder: Path) -> Iterator[tuple[tar
 
 
 def requirements(job: Job) -> list[str]:
-    """Give the packages that the job had imported, with their versions, then what it had asked for besides."""
+    """Return the packages that the job had imported, with their versions, then its other requirements."""
     packages = dict(job.provenance.packages) if job.provenance else {}
     sent = job.spec.send or job.spec.shared
     if sent and "/" in sent.protocol:
@@ -292,12 +292,12 @@ def _canonical(line: str) -> str:
 
 
 def is_sdk3_job(job: Job) -> bool:
-    """Say whether SDK 3's drivers ran the script."""
+    """Return True if SDK 3's drivers ran the script."""
     return job.spec.kind == "train" and job.spec.contract == "v3"
 
 
 def export_summary(job: Job) -> dict[str, Any]:
-    """Describe what went in and came out, and on what it ran."""
+    """Describe inputs, outputs and hosts."""
     spec = job.spec
     spec_shown = redaction.redact_record(to_builtins(job))["spec"]
     return {
@@ -327,7 +327,7 @@ def _run_sentence(job: Job) -> str:
 
 
 def file_descriptions(job: Job) -> dict[str, str]:
-    """Say of each file what it is."""
+    """Return a description for each file of the export."""
     found = {
         "code/": "the script as it ran, with its source folder",
         REQUIREMENTS: "the packages that it had imported",
@@ -343,7 +343,7 @@ def file_descriptions(job: Job) -> dict[str, str]:
 def readme(
     job: Job, ran: str, files: Mapping[str, str], by_hand: str, notes: Sequence[str], there: Iterable[str]
 ) -> str:
-    """Write the page that lies beside the files: what ran, what is in them, what is said of SageMaker ``there``."""
+    """Write the page beside the files: what ran, the content of the files, and notes about SageMaker."""
     spec = job.spec
     inputs = [
         f"- `{channel.name}`: {redaction.redact_text(channel.source)}, "

@@ -43,27 +43,27 @@ _FOLDER = "variables"
 
 
 class Tasks(Struct, frozen=True, kw_only=True):
-    """An array with what an export of it needs: one of its tasks, and the variables of those that have their own."""
+    """An array with the data for its export: one of its tasks, and the variables of tasks that have their own."""
 
     array: ArrayDetail
     first: Job
     sent: tuple[Payload, ...] = ()
-    """Of each task, in order; none where all tasks were sent the same."""
+    """Of each task, in order; none if all tasks were sent the same."""
 
     def indices(self) -> list[int]:
-        """Give the index of each task in its array, from which some may have been deleted."""
+        """Return the index of each task in its array, from which some may have been deleted."""
         return [task.array.index if task.array else place for place, task in enumerate(self.array.tasks)]
 
     def points(self) -> list[dict[str, str]]:
-        """Give of each task the hyperparameters in which it differs."""
+        """Return for each task the hyperparameters in which it differs from the others."""
         return [task.array.values if task.array else {} for task in self.array.tasks]
 
 
 def export_by_ref(client: Client, ref: str, folder: str) -> tuple[str, ExportResult]:
-    """Write the job or the array that a word means to a folder, "" for its name; gives its name, too.
+    """Export the job or the array of a reference to a folder, "" for its name; return its name, too.
 
-    :raises ResourceNotFoundError: neither is known, or something that it needs is gone.
-    :raises ValidationError: there is something in the folder.
+    :raises ResourceNotFoundError: there is no such job or array, or a file that it needs was deleted.
+    :raises ValidationError: the folder is not empty.
     :raises SmxError: the disk refuses.
     """
     found = job_refs.resolve_job_or_array(client, ref)
@@ -74,7 +74,7 @@ def export_by_ref(client: Client, ref: str, folder: str) -> tuple[str, ExportRes
 
 
 def load_tasks(client: Client, array: ArrayDetail) -> Tasks:
-    """Ask for what a list of tasks does not say.
+    """Read what a list of tasks does not contain.
 
     :raises ResourceNotFoundError: all of its tasks were deleted.
     """
@@ -94,7 +94,7 @@ def load_tasks(client: Client, array: ArrayDetail) -> Tasks:
 
 
 def _with_packages(client: Client, array: ArrayDetail, first: Job) -> Job:
-    """Give the first task with the packages and the image of the first that ran."""
+    """Return the first task with the packages and the image of the first that ran."""
     if first.provenance is not None:
         return first
     ended = (task for task in array.tasks[1:] if task.started_at is not None and task.ended_at is not None)
@@ -105,15 +105,15 @@ def _with_packages(client: Client, array: ArrayDetail, first: Job) -> Job:
 def export_array(tasks: Tasks, folder: Path) -> ExportResult:
     """Write an array to ``folder``, which is new or empty. All of it or nothing.
 
-    :raises ValidationError: there is something in the folder.
-    :raises ResourceNotFoundError: the folder of code that its tasks had is gone.
+    :raises ValidationError: the folder is not empty.
+    :raises ResourceNotFoundError: the tasks' folder of code was deleted.
     :raises SmxError: the disk refuses.
     """
     return write_folder(folder, lambda made: _ArrayExport(tasks, made).write())
 
 
 def _common_job(tasks: Tasks) -> Job:
-    """Give what all tasks have in common as a job with the array's name."""
+    """Return the common part of all tasks as a job with the array's name."""
     spec = tasks.first.spec
     own = {name for point in tasks.points() for name in point}
     hyperparameters = {name: text for name, text in spec.hyperparameters.items() if name not in own}
@@ -174,11 +174,11 @@ class _ArrayExport(Export):
         return found | ({"variables": f"{_FOLDER}/{index}.pkl"} if self._task_variables_file else {})
 
     def _spec_at(self, point: dict[str, str]) -> JobSpec:
-        """Give what one task is, but for its variables."""
+        """Return the spec of one task, without its variables."""
         return replace(self._job.spec, hyperparameters=self._job.spec.hyperparameters | point)
 
     def _api_notes(self) -> dict[str, None]:
-        """Say what SageMaker would not take of any task, each once."""
+        """Return notes on what SageMaker would refuse of any task, each once."""
         specs = map(self._spec_at, self._tasks.points())
         return dict.fromkeys(sentence for spec in specs for sentence in api_limit_notes(spec))
 

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class ExportResult(Struct, frozen=True):
-    """Where a job was exported to, and the names of the files there."""
+    """The folder of an exported job, and the names of its files."""
 
     folder: str
     files: tuple[str, ...]
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> ExportResult:
-    """Let ``write`` fill a folder that is to be ``folder``. All of it or nothing.
+    """Let ``write`` fill a temporary folder that becomes ``folder``. All of it or nothing.
 
-    :raises ValidationError: there is something in the folder.
+    :raises ValidationError: the folder is not empty.
     :raises SmxError: the disk refuses.
     """
     folder = expand_user(folder).absolute()

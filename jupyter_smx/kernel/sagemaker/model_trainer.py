@@ -147,7 +147,7 @@ def _group(used: set[str], name: str, instance_type: str, count: int) -> str:
 
 
 def _input(used: set[str], channel: Channel) -> str:
-    """Write a channel; ``InputData`` knows of a place and a type only."""
+    """Write a channel; ``InputData`` supports only a place and a type."""
     name = [("channel_name", quote(channel.name))]
     kind = [("content_type", quote(channel.content_type))] if channel.content_type else []
     usual = (channel.distribution, channel.mode, channel.data_type) == ("FullyReplicated", "File", "S3Prefix")

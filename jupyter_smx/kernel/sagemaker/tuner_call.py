@@ -92,7 +92,7 @@ def tuning_program(job: Job, tuner: TuningJob, script: str, *, requirements: boo
 
 
 def program_for_each(job: Job, script: str, *, alone: bool, requirements: bool, own: str) -> str:
-    """Write the program that asks for one job after the other.
+    """Write the program that submits one job after the other.
 
     ``own`` is the file in ``code/`` for the variables of each task, "" if none has variables. An argument of the
     program is the index of the first task to submit.
@@ -118,7 +118,7 @@ def program_for_each(job: Job, script: str, *, alone: bool, requirements: bool, 
 
 def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
     both = f'{{\n            **{HYPERPARAMETERS},\n            **task["hyperparameters"],\n        }}'
-    # By plus: a place of the user may have braces.
+    # Joined by plus, because the user's path may contain braces.
     kept = f'{checkpoint_uri(spec.checkpoint.rstrip("/"))} + f"/{_INDEX.rstrip("/")}"'
     estimator = estimator_of(spec, script, requirements=requirements, hyperparameters=both, checkpoint=kept)
     channels = channels_of(spec)

@@ -1,4 +1,4 @@
-"""Decide whether an array is a tuning job of SageMaker's strategy Grid, and why not. Pure.
+"""Decide if an array is a tuning job of SageMaker's strategy Grid, and why not. Pure.
 
 Grid alone does what an array does: it tries each combination once. It takes categories, which are text, and the number
 of its jobs is the product of their counts. Random and Bayesian choose other points. Hyperband ends jobs that
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 32
 _SUFFIX = len("-yymmdd-hhmm")
-"""What the SDK puts behind the name of a tuning job, having cut the name to make room."""
+"""Suffix that the SDK adds to the name of a tuning job, after cutting the name to make room."""
 MAX_JOBS = 750
 MAX_METRICS = 20
 MAX_RANGES = 30
@@ -48,7 +48,7 @@ _MINIMIZE_WORDS = {
     "perplexity",
     "nll",
 }
-"""Words in the names of metrics of which less is better."""
+"""Words in names of metrics for which a lower value is better."""
 
 
 class TuningJob(Struct, frozen=True, kw_only=True):
@@ -61,11 +61,11 @@ class TuningJob(Struct, frozen=True, kw_only=True):
     max_jobs: int
     parallel: int
     base_name: str
-    """What the SDK makes a name of that SageMaker takes: 32 characters with the time behind it."""
+    """Base name from which the SDK makes a valid name: 32 characters with the time after it."""
 
 
 def tuning_job(spec: JobSpec, points: Sequence[Mapping[str, str]], at_once: int = 0) -> TuningJob | str:
-    """Say what tuning job an array is, or why it is none, as a sentence.
+    """Return the tuning job of an array, or why it is none, as a sentence.
 
     ``points`` are the hyperparameters of each task in which tasks differ; ``at_once`` of them may run at a time (0: any
     number).
@@ -86,7 +86,7 @@ def tuning_job(spec: JobSpec, points: Sequence[Mapping[str, str]], at_once: int 
 
 
 def _ranges(points: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
-    """Give the values of each hyperparameter in the order in which tasks have them."""
+    """Return the values of each hyperparameter in the order of the tasks."""
     names = dict.fromkeys(name for point in points for name in point)
     return {name: tuple(dict.fromkeys(point[name] for point in points if name in point)) for name in names}
 

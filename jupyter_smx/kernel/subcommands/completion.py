@@ -103,7 +103,7 @@ def complete_engine(word: str) -> list[str]:
 
 
 def query_names(ask: Callable[[Client], _Names], default: _Names) -> _Names:
-    """Ask a controller that runs for names; return ``default`` if there is none or it is too slow for Tab."""
+    """Return names from a running controller; ``default`` if there is none or it is too slow for Tab."""
     client = autostart.client_without_autostart(QUERY_TIMEOUT)
     try:
         return ask(client)
@@ -136,4 +136,4 @@ _SPECIAL_VALUES: Mapping[str, Callable[[str, str], Iterable[str]]] = {
     "inputs": lambda word, _: _complete_properties(word, (), PROPERTY_VALUES),
     "instance_groups": _complete_group,
 }
-"""What completes the value of an option that has a form of its own, from the word and the engine."""
+"""Completers for the values of options with a form of their own, called with the word and the engine."""

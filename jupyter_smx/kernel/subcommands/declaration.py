@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
 
 Completion = Literal["", "job", "live_job", "pool", "engine", "status", "file", "subcommand"]
-"""Where the values of an argument come from."""
+"""Source of the values of an argument for completion."""
 SurfaceName = Literal["notebook", "terminal"]
 SUCCESS = 0
 FAILURE = 1
@@ -80,7 +80,7 @@ class Surface(Protocol):
         """True if streams write JSON lines."""
 
     def resolve_ref(self, word: str) -> str:
-        """Return the reference that a word means; for no word the job that this surface means by it, or ""."""
+        """Return the reference of a word; without a word the default job of this surface, or ""."""
 
     def write(self, text: str) -> None:
         """Write a piece of a stream."""
@@ -116,9 +116,9 @@ class Subcommand(Struct, frozen=True):
     reason: str = ""
     """Why the other surface does not have it: a sentence."""
     cure: str = ""
-    """What to use there instead: a sentence."""
+    """A sentence on what to use there instead."""
     synopsis: str = ""
-    """The usage, if the arguments alone do not tell it."""
+    """The usage, if the arguments alone do not show it."""
 
     def usage(self, *, terminal: bool) -> str:
         """Return what follows the name: ``[JOB] [-f]``."""

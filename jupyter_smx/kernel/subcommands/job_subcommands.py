@@ -45,10 +45,10 @@ _LIVE_JOB = Argument(
 
 
 def find_job(word: str, surface: Surface) -> Job:
-    """Find the job that a word means; no word means the surface's own job, or the newest of all.
+    """Find the job of a reference; without a word the surface's own job, or the newest of all.
 
     :raises ResourceNotFoundError: there is none.
-    :raises ValidationError: the word means a whole array.
+    :raises ValidationError: the reference is a whole array.
     """
     return job_refs.resolve_job(surface.client, resolve_ref(word, surface))
 

@@ -30,7 +30,7 @@ FOLLOW = Argument(name="follow", spellings=("-f", "--follow"), help="continue un
 class LogRequest(Struct, frozen=True, kw_only=True):
     """What to show of a log. ``last`` is a number of lines, None for all; ``host`` is "" for all hosts.
 
-    ``names`` asks for the names of the streams, or of those of the host, alone.
+    With ``names``, show only the names of the streams, or of those of the host.
     """
 
     job: str = ""

@@ -26,7 +26,7 @@ _MAX_METRICS = 3
 
 
 def readable(line: str) -> str:
-    """Give what a terminal would show of a line in the end: without escapes, bells and what was drawn over."""
+    """Return the visible text of a line in a terminal: without escapes, control characters and overwritten parts."""
     plain = _ESCAPE.sub("", line).rstrip("\r").rpartition("\r")[2]
     return plain.translate(_CONTROL)
 
@@ -41,34 +41,34 @@ def progress_bar(job: JobSummary) -> str:
 
 
 def format_progress(job: JobSummary) -> str:
-    """Say how far a job is, as ``epoch 7/10, 74 %``; of one that has its verdict, only if it did not complete."""
+    """Format the progress of a job, as ``epoch 7/10, 74 %``; with a verdict, only if it did not complete."""
     progress = job.progress
     if progress is None or job.status.value == "Completed":
         return ""
     # 100 * 0.29 is a hair less than 29.
     percent = "" if progress.fraction is None else f"{int(100 * progress.fraction + 1e-9)} %"
-    # "45 %, 45 %" says it twice.
+    # Avoid "45 %, 45 %".
     return ", ".join(
         part for part in (progress.text, percent) if part and not (part == percent and percent in progress.text)
     )
 
 
 def format_metrics(job: JobSummary, most: int = _MAX_METRICS) -> str:
-    """Say the newest values, as ``loss 0.2134, val_acc 0.962``; nan where the job printed no number."""
+    """Format the newest values, as ``loss 0.2134, val_acc 0.962``; nan if the job printed no number."""
     values = list(job.metrics.items())
     shown = ", ".join(f"{name} {'nan' if value is None else format_number(value)}" for name, value in values[:most])
     return shown if len(values) <= most else f"{shown}, …"
 
 
 def format_expected_duration(job: JobSummary) -> str:
-    """Say how long a running job is expected to take in all, as ``of ~3 min``; empty where nothing is known."""
+    """Format the expected duration of a running job, as ``of ~3 min``; empty if unknown."""
     if job.expectation is None or is_final(job.secondary_status):
         return ""
     return f"of ~{format_estimate(job.expectation.seconds)}"
 
 
 def format_queue_position(job: JobSummary, now: float) -> str:
-    """Say where a waiting job stands and for how long, as ``queue position 2, ~40 s``; empty for others."""
+    """Format the queue position of a waiting job and its wait, as ``queue position 2, ~40 s``; empty for others."""
     if not job.queue_position:
         return ""
     words = f"queue position {job.queue_position}"
@@ -78,7 +78,7 @@ def format_queue_position(job: JobSummary, now: float) -> str:
 
 
 def format_start_reason(job: Job) -> str:
-    """Say why a job started warm or cold, each pool that was passed over, and how long the start took."""
+    """Format why a job started warm or cold, with each pool that did not fit, and the duration of the start."""
     why = job.why
     if why is None:
         return f"{job.name} has no hosts yet."
@@ -96,7 +96,7 @@ def format_start_reason(job: Job) -> str:
 
 
 def start_seconds(job: Job) -> float | None:
-    """Give the seconds from submission to the first line of user code; None while it has not run."""
+    """Return the seconds from submission to the first line of user code; None before that."""
     begin = job.spec.submitted_at or job.created_at
     first_line = job.timings.get("first_line")
     return None if first_line is None or not begin else max(0.0, first_line - begin)

@@ -1,4 +1,4 @@
-"""Say where the model and the outputs of a job are, in a line for each."""
+"""Format the places of the model and the outputs of a job, one line each."""
 
 from __future__ import annotations
 

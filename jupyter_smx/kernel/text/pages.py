@@ -57,7 +57,7 @@ _NO_ADVICE = (
 
 
 def text_page(text: str) -> Page:
-    """Say something in lines of text."""
+    """Return a page of lines of text."""
     return text, f"<pre>{escape(text)}</pre>"
 
 
@@ -121,7 +121,7 @@ def _format_pool_state(pool: PoolSummary) -> str:
 
 
 def format_keep_alive(pool: PoolSummary, now: float) -> str:
-    """Say for how long a pool is kept, or, of one that is let go, where it is."""
+    """Format how long a pool is kept or, while it is released, its state."""
     if pool.expires_at is None:
         return f"{pool.name}: {pool.state}."
     return f"{pool.name} expires in {format_duration(max(0, round(pool.expires_at - now)))}."
@@ -135,7 +135,7 @@ def format_dollars(dollars: float | None) -> str:
 
 
 def plan_page(plan: Plan) -> Page:
-    """Say what would happen, why, and what the engine would be asked for."""
+    """Format what would happen, why, and the request to the engine."""
     lines = [plan.sentence, *(plan.why.notes if plan.why else ())]
     lines += _sent_lines(plan)
     if plan.engine_request:
@@ -145,7 +145,7 @@ def plan_page(plan: Plan) -> Page:
 
 
 def _sent_lines(plan: Plan) -> list[str]:
-    """Say what hosts of another machine get, by the machines that the engine names."""
+    """Format the files for hosts of another machine, by the machines that the engine names."""
     if not plan.sent:
         return []
     asked = plan.engine_request if isinstance(plan.engine_request, dict) else {}
@@ -168,7 +168,7 @@ def facts_page(facts: dict[str, Any]) -> Page:
 
 
 def _fact_lines(facts: dict[str, Any], indent: str, *, of_names: bool = False) -> list[str]:
-    """Write facts; the keys are names of engines or machines where ``of_names`` says so, else words."""
+    """Format facts; with ``of_names`` the keys are names of engines or machines, else words."""
     lines = []
     for name, value in facts.items():
         label = name if of_names else _label(name)
@@ -224,7 +224,7 @@ def _has_message(job: JobSummary, has_figures: bool) -> bool:
 
 
 def _failure(job: JobSummary) -> str:
-    """Give the title of a failure, its line, and as much of its cause and cure as a row takes."""
+    """Return the title of a failure, its line, and as much of its cause and cure as fits into a row."""
     line = "" if job.failure_line is None else f", line {job.failure_line}"
     title = f"{job.failure_type}{line}"
     cause = job.message.removeprefix(_USER_ERROR)
@@ -273,10 +273,10 @@ def _type_row(kind: InstanceType) -> tuple[str, ...]:
 
 
 def advice_sentences(found: JobAdvice) -> list[str]:
-    """Give a sentence for each rule, with its prediction where there is one."""
+    """Return a sentence for each rule, with its prediction if there is one."""
     return [f"{one.sentence} {one.prediction}".strip() for one in found.advice]
 
 
 def advice_page(found: JobAdvice) -> Page:
-    """Say what the rules found, or that they found nothing."""
+    """Format the findings of the rules, or that there are none."""
     return text_page("\n".join(advice_sentences(found)) or _NO_ADVICE.format(job=found.job))

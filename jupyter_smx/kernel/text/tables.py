@@ -24,22 +24,22 @@ _STYLES = {
     "number": "text-align: right; white-space: nowrap",
     "name": "text-align: left; white-space: nowrap",
 }
-"""Front ends align all cells to the right and break words; in a notebook without trust they keep these properties."""
+"""Front ends align cells to the right and break words; in an untrusted notebook cells keep these properties."""
 _DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Marks that change the order in which the rest of a row is shown."""
 
 
 class Column(Struct, frozen=True):
-    """One column: its header, and what its cells are. A name stays on one line; numbers end at the same place."""
+    """One column: its header, and the kind of its cells. A name stays on one line; numbers are right-aligned."""
 
     header: str
     kind: Literal["text", "number", "name"] = "text"
 
 
 def table_page(headers: Sequence[str | Column], rows: Sequence[Sequence[str]]) -> Page:
-    """Lay rows out under their headers; a header that is only a word is that of a text.
+    """Format rows under their headers; a plain text as a header is that of a text column.
 
-    The text has all names whole, so that they can be copied.
+    The text contains all names in full, so that they can be copied.
     """
     columns = [Column(header) if isinstance(header, str) else header for header in headers]
     cleaned = [[single_line(word) for word in row] for row in rows]

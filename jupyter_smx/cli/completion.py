@@ -43,7 +43,7 @@ def _run(found: Namespace, context: CliContext) -> int:
 
 
 def is_completion_request() -> bool:
-    """Say whether a shell asks for names, and not a person for an answer."""
+    """Return True if a shell requests completions, instead of a person an answer."""
     return "_ARGCOMPLETE" in os.environ
 
 
@@ -57,7 +57,7 @@ def run_argcomplete(tree: Parser) -> None:
 
 
 def add_completers(parser: Parser, name: str = "") -> Parser:
-    """Tell argcomplete where the names of each value come from: the row of the subcommand, if it has one."""
+    """Register the completers of each value in argcomplete: the row of the subcommand, if it has one."""
     row = TABLE.get(name)
     own = {one.name: _from_table(one) for one in row.arguments if _has_names(one)} if row else {}
     sources = _OPTION_SOURCES | own

@@ -40,16 +40,16 @@ EXIT_CODES = {
     "N": "the script's own exit code",
     "128+N": "signal N ended the script",
 }
-"""What each code means, for the manual."""
+"""Meanings of the exit codes, for the manual."""
 
 
 def words_before_dashes(words: Sequence[str]) -> Sequence[str]:
-    """Give the words that may be options: those before ``--``."""
+    """Return the words that may be options: those before ``--``."""
     return words[: words.index("--")] if "--" in words else words
 
 
 def job_exit_code(job: Job) -> int:
-    """Give the code for a job with its verdict: the script's own where it has one."""
+    """Return the exit code for a finished job: the script's own if it has one."""
     if job.status() is Status.COMPLETED:
         return SUCCESS
     if job.status() is Status.STOPPED:
@@ -63,7 +63,7 @@ def job_exit_code(job: Job) -> int:
 
 
 def error_exit_code(error: SmxError) -> int:
-    """Give the code for an error of ours."""
+    """Return the exit code for one of our errors."""
     if isinstance(error, ValidationError):
         return USAGE_ERROR
     return NO_CONTROLLER if isinstance(error, UnavailableError) else FAILURE

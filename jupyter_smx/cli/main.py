@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         output.info("Interrupted.")
         return conventions.INTERRUPTED
-    except BrokenPipeError:  # the reader of our output closed the pipe: it has enough
+    except BrokenPipeError:  # the reader of our output closed the pipe
         return conventions.BROKEN_PIPE
     except SmxError as error:
         output.error(error)

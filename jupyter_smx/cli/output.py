@@ -69,7 +69,7 @@ class Console:
     def _encode(self, document: object) -> str:
         try:
             encoded = msgspec.json.encode(document)
-        except UnicodeEncodeError:  # a word of the line was no UTF-8, and an error names it
+        except UnicodeEncodeError:  # a word of the line was no UTF-8, and an error repeats it
             return json.dumps(msgspec.to_builtins(document))
         return (msgspec.json.format(encoded, indent=2) if self._stdout.isatty() else encoded).decode()
 
@@ -91,7 +91,7 @@ def _clean_for(stream: TextIO, text: str) -> str:
 
 
 def format_for_terminal(sentence: str) -> str:
-    """Say commands as they are typed in a terminal."""
+    """Format commands as they are typed in a terminal."""
     return sentence.replace(_NOTEBOOK_PREFIX, _TERMINAL_PREFIX)
 
 
@@ -105,7 +105,7 @@ def _format_body(body: ErrorBody) -> ErrorBody:
 
 
 def _drop(stream: TextIO) -> None:
-    """Send what is still buffered to nowhere, so that the interpreter does not fail on it again at its end."""
+    """Discard what is still buffered, so that the interpreter does not fail on it again at its end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -13,7 +13,7 @@ from jupyter_smx.kernel.subcommands.declaration import Subcommand
 
 
 class CliContext(Struct, frozen=True):
-    """What a subcommand works with: the controller and where the answer goes."""
+    """Context of a subcommand: the controller, and the destination of its output."""
 
     client: Client
     output: Console

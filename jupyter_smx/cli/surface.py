@@ -43,7 +43,7 @@ class TerminalSurface:
         return self._context.output.json
 
     def resolve_ref(self, word: str) -> str:
-        """Return the word: a terminal has no variables and no job of its own."""
+        """Return the word unchanged: a terminal has no variables, and so no job in one."""
         return word
 
     def write(self, text: str) -> None:
@@ -67,7 +67,7 @@ class TerminalSurface:
         return wait_reporter(self._context, job_id)
 
     def still_running(self, job_name: str) -> None:
-        """Report that the job goes on, and end with the code of Ctrl-C."""
+        """Report that the job continues, and exit with the code of Ctrl-C."""
         self._context.output.info(still_running_message(job_name))
         self.code = conventions.INTERRUPTED
 

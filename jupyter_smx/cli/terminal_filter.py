@@ -1,4 +1,4 @@
-"""Filter text of jobs for a terminal: of control sequences only colours and what clears a line pass."""
+"""Filter text of jobs for a terminal: of control sequences only colours and line clearing pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNFINISHED_STRING = re.compile(rf"({_STRING}){_STRING_BODY}(\x1b?)\Z")
 _UNFINISHED_SEQUENCE = re.compile(rf"(?:{_CSI}[0-?]*[ -/]*|\x1b[ -/]*)\Z")
 
 _LONGEST_SEQUENCE = 256
-"""Characters of a sequence that is kept until its end comes; a longer one is no colour."""
+"""Maximum characters of an incomplete sequence that is kept; a longer one is no colour."""
 
 
 def clean_text(text: str) -> str:

@@ -19,7 +19,7 @@ _COLD_START_STEPS = (SecondaryStatus.PENDING, SecondaryStatus.STARTING)
 
 
 def wait_reporter(context: CliContext, job_id: str) -> Callable[[], None]:
-    """Give what tells on stderr what a job waits for, each time that it is called and there is news."""
+    """Return a function that prints on stderr what a job waits for, if that has changed since the last call."""
     waiting = WaitReason()
 
     def report() -> None:
@@ -30,13 +30,13 @@ def wait_reporter(context: CliContext, job_id: str) -> Callable[[], None]:
 
 
 class WaitReason:
-    """Remembers what was told of one job."""
+    """Remembers the last reason that was printed for one job."""
 
     def __init__(self) -> None:
         self._last_reason = ""
 
     def new_reason(self, job: Job) -> str:
-        """Say what a job waits for; "" where that was said already, or its code runs, or it is over."""
+        """Return what a job waits for; "" if that was returned already, or its code runs, or it is over."""
         said = wait_reason(job)
         if said == self._last_reason:
             return ""
@@ -45,7 +45,7 @@ class WaitReason:
 
 
 def wait_reason(job: Job) -> str:
-    """Say what stands between a job and its first line, "" where nothing does or its hosts only come up."""
+    """Return what a job waits for before its first line, "" if for nothing, or only for the start of its hosts."""
     if "first_line" in job.timings or is_final(job.state):
         return ""
     if job.state in _COLD_START_STEPS and not job.cluster and job.why is not None and job.why.start == "queued":

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def submit_array(spec: JobSpec, grid: Grid, context: CliContext, *, detach: bool) -> int:
-    """Hand in a task for each point and wait for all of them; gives the exit code."""
+    """Submit a task for each point and wait for all of them; return the exit code."""
     made = context.client.submit_array(
         os.urandom(16).hex(), spec, grid.tasks, title=grid.title, max_concurrent=grid.max_concurrent
     )

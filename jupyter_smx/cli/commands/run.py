@@ -131,7 +131,7 @@ def _check(options: LineOptions, *, detach: bool) -> None:
 def _entry_point(script: str, options: LineOptions) -> str:
     """Return the entry point that a script is, "" if its text is read and run as a cell is.
 
-    A Python file keeps its name in the job, as on SageMaker; beside a folder it lies under another one.
+    A Python file keeps its name in the job, as on SageMaker; with a source folder it gets another one.
 
     :raises ValidationError: it is no script that a job can run.
     """
@@ -145,7 +145,7 @@ def _entry_point(script: str, options: LineOptions) -> str:
 
 
 def _reword_error(error: ValidationError, script: str) -> ValidationError:
-    """Say of a script, which is an entry point here, what was said of an entry point; other errors stay."""
+    """Reword an error of an entry point that was given as SCRIPT; return other errors unchanged."""
     if error.field not in ("entry_point", "source_dir"):
         return error
     cure = error.cure.replace(f"{_ENTRY_POINT} ", f"{PROG} run " if error.field == "source_dir" else "")
@@ -194,7 +194,7 @@ def _spec(path: str, kind: Kind, options: LineOptions, context: CliContext) -> t
 
 
 def _follow_job(job: Job, context: CliContext) -> int:
-    """Show the log and wait for the verdict; whatever ends this, the job goes on."""
+    """Show the log and wait for the outcome; the job continues if this command ends."""
     output = context.output
     output.info(job.name)
     try:

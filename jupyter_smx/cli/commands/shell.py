@@ -32,7 +32,7 @@ def _run(found: Namespace, context: CliContext) -> int:
         return conventions.SUCCESS
     context.client.close()
     try:
-        os.execvp(command[0], command)  # noqa: S606 - what the controller says, for a person
+        os.execvp(command[0], command)  # noqa: S606 - the controller's command, for a person
     except OSError as problem:
         raise RefusedError(
             f"shell: {command[0]} cannot be started ({problem.strerror}).",

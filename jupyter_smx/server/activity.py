@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import JobSummary
 
 STALE_AFTER = 600.0
-"""Seconds without a word from the controller after which its jobs no longer keep the server alive."""
+"""Seconds without a message from the controller after which its jobs no longer keep the server alive."""
 
 
 class Activity:
-    """The ids of the jobs in progress, as the controller last told; times are seconds of any one clock."""
+    """The ids of the jobs in progress, from the controller's last message; times are seconds of any one clock."""
 
     def __init__(self) -> None:
         self._jobs: set[str] = set()

@@ -32,7 +32,7 @@ _REMIND_CULLERS = 30.0
 
 
 class SmxServerExtension(ExtensionApp):
-    """Jobs and warm pools for the browser: no state, no decision, only the way to the controller."""
+    """Jobs and warm pools for the browser: no state, no decisions, only the connection to the controller."""
 
     name = "jupyter_smx"
     app_name = "jupyter_smx"
@@ -93,7 +93,7 @@ class SmxServerExtension(ExtensionApp):
             self.connection.close()
 
     def wake(self) -> None:
-        """Say that the controller was just used."""
+        """Record that the controller was just used."""
         if self.relay is not None:
             self.relay.wake()
 
@@ -113,7 +113,7 @@ class SmxServerExtension(ExtensionApp):
             self._server().web_app.settings["last_activity_times"][self.name] = datetime.now(timezone.utc)
 
     def diagnostics(self) -> dict[str, Any]:
-        """Give this server's part of the doctor's page."""
+        """Return this server's part of the doctor page."""
         return {
             "version": VERSION,
             "data_dir": str(controller_launch.data_dir()),

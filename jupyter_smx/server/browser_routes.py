@@ -21,7 +21,7 @@ export const ROUTES = {
 
 
 def typescript() -> str:
-    """Give the file's text."""
+    """Return the content of the file."""
     return _HEAD + ",\n".join(_row(route) for route in served_routes()) + "\n} as const;\n"
 
 

@@ -17,7 +17,7 @@ SCHEMA_PATH = Path(__file__).parent / "events" / "change.v1.yaml"
 
 
 DELETED = "Deleted"
-"""What takes the place of a job's status where its record is gone."""
+"""Status in events for a job whose record was deleted."""
 
 
 class BusEvent(Struct, frozen=True, kw_only=True):
@@ -32,9 +32,9 @@ class BusEvent(Struct, frozen=True, kw_only=True):
 
 
 def to_bus_events(events: Iterable[Event]) -> list[BusEvent]:
-    """Give one notice for each job and each pool among ``events``: the newest, in the order of their numbers.
+    """Return one event for each job and each pool among ``events``: the newest, in the order of their numbers.
 
-    The bus costs a validation for each event and each subscriber, and each subscriber reads all the changes.
+    The bus validates each event for each subscriber, and each subscriber reads all changes anyway.
     """
     newest: dict[tuple[str, str], BusEvent] = {}
     for event in sorted(events, key=lambda event: event.seq):
@@ -45,7 +45,7 @@ def to_bus_events(events: Iterable[Event]) -> list[BusEvent]:
 
 
 def reset_event(seq: int, at: float) -> BusEvent:
-    """Give the notice that says: list everything again."""
+    """Return the event that makes pages list everything again."""
     return BusEvent(seq=seq, at=at, kind="reset")
 
 

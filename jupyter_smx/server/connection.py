@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OnLost = Literal["raise", "repeat", "start"]
-"""What follows a lost answer: an error; the same request again for a few seconds; that, and a controller is started
-where none listens. A controller that is killed or replaced cuts its connections, and ids make a repeated submission the
+"""Reaction to a lost answer: an error; the same request again for a few seconds; or that, and a start of the controller
+if none listens. A killed or replaced controller drops its connections, and ids make a repeated submission the
 same job."""
 Chunk = Callable[[bytes], Awaitable[None]]
 
 _RESTART_HINT = " and restart the Jupyter server. Then try again"
 
 NOTE_LIMIT = 5.0
-"""Seconds of a start after which pages show that it still goes on."""
+"""Seconds of a start after which pages show that it continues."""
 
 _CONCURRENT = 1000
 """Requests at once; each long poll of a log is one."""
@@ -66,7 +66,7 @@ class _Submission(msgspec.Struct):
 
 
 class _Tries:
-    """Whether a controller may have received a request, and so may have done what it says."""
+    """Whether a controller may have received, and so executed, a request."""
 
     def __init__(self) -> None:
         self.may_have_been_received = False
@@ -112,7 +112,7 @@ class ControllerConnection:
     ) -> HTTPResponse:
         """Send one request; an answer of any status is an answer. ``wait`` is the seconds of a long poll.
 
-        ``on_lost`` says what follows if the answer breaks off. A long poll is never repeated: its caller follows one
+        ``on_lost`` is the reaction to a lost answer. A long poll is never repeated: its caller follows one
         controller, and must get an error when that exits.
 
         :raises NoControllerError: no controller listens.
@@ -215,7 +215,7 @@ class ControllerConnection:
 
 
 def unavailable_error(error: BaseException, waited: float) -> UnavailableError:
-    """Say in a sentence why there was no answer; ``waited`` is after how many seconds a silent one was given up."""
+    """Return in a sentence why there was no answer; ``waited`` is after how many seconds a silent one was given up."""
     if isinstance(error, HTTPTimeoutError):
         return controller_launch_errors.silent_error(waited)
     if isinstance(error, NO_LISTENER):

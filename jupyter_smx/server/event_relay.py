@@ -37,7 +37,7 @@ RESTART_PAUSE = 10.0
 """Seconds between two starts of a controller that went away while jobs were in progress."""
 
 PAGE = 1_000
-"""Jobs of one answer; there may be ten times as many."""
+"""Maximum jobs of one answer; there may be ten times as many."""
 
 
 class Root(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class PoolsResponse(msgspec.Struct, frozen=True):
 
 
 class EventRelay:
-    """Never starts a controller on its own account, except one that was lost while jobs were in progress."""
+    """Relays events; starts a controller only if one was lost while jobs were in progress."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class EventRelay:
         self._restarted_at = float("-inf")
 
     def wake(self) -> None:
-        """Look for the controller now: a request has just used it."""
+        """Connect to the controller now: a request has just used it."""
         self._wake_event.set()
 
     async def run(self) -> None:
@@ -117,7 +117,7 @@ class EventRelay:
                 await asyncio.sleep(COALESCE)
 
     async def _list(self) -> int:
-        # The number first: what changes between the requests comes once more, and is not missed.
+        # Read the number first: changes between the requests then come twice, instead of being missed.
         root = msgspec.json.decode(await self._get(controller_path("describe_controller")), type=Root)
         jobs: list[JobSummary] = []
         for status in ("InProgress", "Stopping"):
@@ -136,7 +136,7 @@ class EventRelay:
             found += page
             if len(page) < PAGE:
                 return found
-            # What runs came before all that waits, and so it is on the last page.
+            # Running jobs are older than waiting ones, so they are on the last page.
             query["before"] = page[-1].id
 
     async def _update_pending(self, outbox: PendingMessages, jobs: list[JobSummary]) -> None:

@@ -19,7 +19,7 @@ POLL_INTERVAL = 1.0
 """Seconds between two checks whether a message is due; a check sends no request."""
 
 LINES = 10
-"""Lines of one message at most; of the rest the number is said."""
+"""Maximum lines of one message; the rest is only counted."""
 
 _NOISY_LOGGERS = ("apprise", "urllib3")
 
@@ -27,7 +27,7 @@ _READABLE_BY_OTHERS = stat.S_IRGRP | stat.S_IROTH
 
 
 def read_addresses(urls: Sequence[str], file: str, log: Logger) -> list[str]:
-    """Give the addresses of the configuration and of its file, which has one in a line; they are secrets."""
+    """Return the addresses of the configuration and of its file, which has one in a line; they are secrets."""
     found = [url.strip() for url in urls]
     if file:
         path = Path(file).expanduser()
@@ -41,7 +41,7 @@ def read_addresses(urls: Sequence[str], file: str, log: Logger) -> list[str]:
 
 
 class MessageSender:
-    """Sends what the outbox says is due. A message that cannot be sent is a line of the log, and nothing else."""
+    """Sends the due messages of the outbox. A message that cannot be sent is only logged."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class MessageSender:
         self._now = now
 
     async def run(self) -> None:
-        """Look again and again until cancelled."""
+        """Poll until cancelled."""
         while True:
             await asyncio.sleep(POLL_INTERVAL)
             try:
@@ -84,7 +84,7 @@ def send(message: Message, urls: Sequence[str]) -> list[str]:
     except ImportError:
         return ["message_urls is set, but apprise is not installed: pip install 'jupyter-smx[notify]'."]
     for name in _NOISY_LOGGERS:
-        # Their own words name addresses, and paths that are keys.
+        # Their own log lines contain addresses, and paths that are keys.
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     left = len(message.lines) - LINES
     body = "\n".join((*message.lines[:LINES], *([f"and {left} more"] if left > 0 else [])))

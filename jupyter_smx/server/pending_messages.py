@@ -34,11 +34,11 @@ POOL_WARNING = 120.0
 """Seconds before a pool's end at which it is worth a message."""
 
 MIN_POOL_LIFETIME = 180.0
-"""Seconds for which a pool must have been meant to stay, so that its end is worth a message."""
+"""Minimum planned seconds of a pool's life for a message about its end."""
 
 
 class Message(Struct, frozen=True):
-    """One message about everything that waited."""
+    """One message about everything that was pending."""
 
     title: str
     lines: tuple[str, ...]
@@ -58,7 +58,7 @@ class PendingMessages:
         self._waiting: dict[str, _Item] = {}
         self._pools: dict[str, PoolSummary] = {}
         self._notified: dict[str, float] = {}
-        """What was noted, and until when it could come once more."""
+        """Noted items, and until when each could come once more."""
         self._pause = GRACE
         self._not_before = 0.0
 
@@ -101,7 +101,7 @@ class PendingMessages:
         self._pause, self._not_before = GRACE, 0.0
 
     def add_ending_pools(self, now: float) -> bool:
-        """Note the pools that end within two minutes; say whether there is a new one, so that pages are called."""
+        """Note the pools that end within two minutes; return True if there is a new one, so that pages are called."""
         found = [
             pool for pool in self._pools.values() if _is_ending(pool, now) and _deadline(pool) not in self._notified
         ]
@@ -141,7 +141,7 @@ def _title(words: list[str]) -> str:
 
 
 def _format_job_end(job: JobSummary) -> str:
-    """Say how a job ended: its name, its time, the type and the line of a failure, never a message or a value."""
+    """Format how a job ended: its name, its time, the type and the line of a failure, never a message or a value."""
     took = format_duration(round(max(1.0, (job.ended_at or job.created_at) - job.created_at)))
     if job.status is Status.FAILED:
         line = "" if job.failure_line is None else f", line {job.failure_line}"

@@ -41,7 +41,7 @@ _TYPES = (
 
 
 def schema() -> dict[str, Any]:
-    """Give one JSON schema with a definition for each struct; the server always sends every field."""
+    """Return one JSON schema with a definition for each struct; the server always sends every field."""
     _, components = msgspec.json.schema_components(_TYPES, ref_template="#/$defs/{name}")
     return {
         "title": "Wire",

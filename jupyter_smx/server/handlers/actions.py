@@ -66,7 +66,7 @@ async def start_controller(handler: ControllerHandler) -> None:
 
 
 async def locate_job_files(handler: ControllerHandler) -> None:
-    """Say of each path in a job's record whether it exists, and under which name this server shows it."""
+    """Return for each path in a job's record if it exists, and its name in this server's file browser."""
     (ref,) = handler.path_args
     answer = await handler.smx.connection.request("GET", controller_path("get_job", quote_segment(ref)))
     if answer.code != HTTPStatus.OK:
@@ -94,19 +94,19 @@ async def read_log(handler: ControllerHandler) -> None:
 
 
 async def download_log(handler: ControllerHandler) -> None:
-    """Stream a log as an attachment that is called ``name``: what a job wrote is never shown as a page."""
+    """Stream a log as an attachment with the given ``name``: a job's output is never shown as a page."""
     (ref,) = handler.path_args
     await handler.pass_on_file(handler.upstream_path(), file_name(handler.get_query_argument("name", f"{ref}.log")))
 
 
 async def download_artifact(handler: ControllerHandler) -> None:
-    """Stream a file as an attachment: what a job wrote is never shown as a page of this server."""
+    """Stream a file as an attachment: a job's output is never shown as a page of this server."""
     _, name = handler.path_args
     await handler.pass_on_file(handler.upstream_path(), file_name(name))
 
 
 async def list_changes(handler: ControllerHandler) -> None:
-    """Give the changes after ``since``; without a controller the answer is to list again."""
+    """Return the changes after ``since``; without a controller, the instruction to list everything again."""
     try:
         await handler.pass_on()
     except NoControllerError:
@@ -114,7 +114,7 @@ async def list_changes(handler: ControllerHandler) -> None:
 
 
 async def diagnose(handler: ControllerHandler) -> None:
-    """Give what this server and the controller report of themselves; that none runs is no error."""
+    """Return the reports of this server and the controller; a missing controller is no error."""
     controller, problem = None, ""
     try:
         answer = await handler.smx.connection.request("GET", controller_path("diagnose"))
@@ -129,7 +129,7 @@ async def diagnose(handler: ControllerHandler) -> None:
 
 
 def _sentence(answer: HTTPResponse) -> str:
-    """Give the message of an answer that refuses."""
+    """Return the message of a refusal."""
     try:
         return str(from_body(msgspec.json.decode(answer.body, type=ErrorBody)))
     except msgspec.DecodeError:

@@ -19,7 +19,7 @@ BYTES_TYPE = "application/octet-stream"
 
 
 class ArtifactStream:
-    """One artefact on its way through: headers first, then chunks, each waiting until the browser took it."""
+    """Streams one artifact: headers first, then chunks, each of which waits until the browser has taken it."""
 
     def __init__(self, handler: APIHandler, name: str) -> None:
         self._handler = handler
@@ -36,7 +36,7 @@ class ArtifactStream:
             self._length = line.split(":", 1)[1].strip()
 
     async def on_chunk(self, chunk: bytes) -> None:
-        """Hand some bytes on; what the controller says when it refuses is kept for the end."""
+        """Send some bytes; the message of a refusal by the controller is stored for the end."""
         if self._status != HTTPStatus.OK:
             self._refusal += chunk
             return
@@ -68,7 +68,7 @@ class ArtifactStream:
 
 
 def file_name(name: str) -> str:
-    """Give the last part of an artefact's name.
+    """Return the last part of an artifact's name.
 
     :raises ResourceNotFoundError: the name would leave the job's folder.
     """

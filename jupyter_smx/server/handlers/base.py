@@ -38,7 +38,7 @@ _METHODS_WITH_BODY = {"POST", "PATCH"}
 _AUTH_STATUSES = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 
 VERSION = version("jupyter-smx")
-"""Of the code that runs here: read once, since what is installed may be replaced under a server that goes on."""
+"""Version of the running code: read once, since the installation may be replaced while the server runs."""
 
 NOT_LOGGED_IN = "UnrecognizedClientException"
 NO_RIGHT = "AccessDeniedException"
@@ -46,22 +46,22 @@ NO_RIGHT = "AccessDeniedException"
 
 
 class Extension(Protocol):
-    """What the routes need of the extension that they belong to."""
+    """Methods of the extension that the routes need."""
 
     connection: ControllerConnection
 
     def wake(self) -> None:
-        """Say that the controller was just used."""
+        """Record that the controller was just used."""
 
     def mark_read(self) -> None:
         """Note that a page reads the latest changes."""
 
     def diagnostics(self) -> dict[str, Any]:
-        """Give the server's part of the doctor's page."""
+        """Return the server's part of the doctor page."""
 
 
 class ControllerHandler(ExtensionHandlerMixin, BoundedBodyHandler, APIHandler):
-    """What all routes share: the way to the controller, and errors as the controller words them."""
+    """Common part of all routes: the connection to the controller, and errors with the controller's text."""
 
     auth_resource = "jupyter_smx"
     route: Route[Any]
@@ -73,7 +73,7 @@ class ControllerHandler(ExtensionHandlerMixin, BoundedBodyHandler, APIHandler):
         return self.extensionapp  # type: ignore[return-value]
 
     def set_default_headers(self) -> None:
-        """Put the clock and the version into every answer, refusals included."""
+        """Add the clock and the version to every answer, refusals included."""
         super().set_default_headers()
         self.set_header("X-Smx-Now", f"{time.time():.3f}")
         self.set_header("X-Smx-Version", VERSION)
@@ -95,7 +95,7 @@ class ControllerHandler(ExtensionHandlerMixin, BoundedBodyHandler, APIHandler):
         self.finish(msgspec.json.encode(auth_error(self.auth_resource, reason, is_known=is_known)))
 
     def upstream_path(self) -> str:
-        """Give the path of the request at the controller.
+        """Return the path of the request at the controller.
 
         :raises ResourceNotFoundError: no job or pool can have that name.
         """
@@ -114,9 +114,9 @@ class ControllerHandler(ExtensionHandlerMixin, BoundedBodyHandler, APIHandler):
         return {name: value for name, value in found.items() if value is not None}
 
     def json_body(self) -> bytes:
-        """Give the body, which must be a JSON object.
+        """Return the body, which must be a JSON object.
 
-        :raises ValidationError: it is none.
+        :raises ValidationError: it is no JSON object.
         """
         body = self.received_body()
         try:
@@ -152,18 +152,18 @@ class ControllerHandler(ExtensionHandlerMixin, BoundedBodyHandler, APIHandler):
             await work()
         except SmxError as error:
             if self._headers_written:
-                # Too late for words, which would pass for the end of the file: the connection breaks off, as it did.
+                # Too late for a message, which would be taken for the end of the file: close the connection, as it was.
                 self.request.connection.close()  # type: ignore[union-attr]
                 return
             self.set_status(error.status)
             self.finish(msgspec.json.encode(error.body()))
 
     async def pass_on(self, content_type: str = JSON_TYPE) -> None:
-        """Send the request to the controller as its route says, and finish with the answer."""
+        """Send the request to the controller by its route, and finish with the answer."""
         self.finish_response(await self.request_controller(), content_type)
 
     async def request_controller(self) -> HTTPResponse:
-        """Send the request to the controller as its route says, and return the answer."""
+        """Send the request to the controller by its route, and return the answer."""
         route, path = self.route, self.upstream_path()
         body = None
         if route.method in _METHODS_WITH_BODY:
@@ -203,7 +203,7 @@ class ControllerHandler(ExtensionHandlerMixin, BoundedBodyHandler, APIHandler):
             self.finish(redact_body(answer.body) if kind == JSON_TYPE else answer.body, set_content_type=kind)
 
     def forward_headers(self, headers: HTTPHeaders) -> None:
-        """Hand on the cursor; everything else that the controller says about itself stays here."""
+        """Forward the header of the cursor; the controller's other headers are dropped."""
         for name in _FORWARDED_HEADERS:
             if name in headers:
                 self.set_header(name, headers[name])
@@ -212,7 +212,7 @@ class ControllerHandler(ExtensionHandlerMixin, BoundedBodyHandler, APIHandler):
 def _on_lost(route: Route[Any]) -> OnLost:
     if route.unrepeatable:
         return "raise"
-    # A page that only looks starts no controller: one that left had nothing to do.
+    # A page that only reads starts no controller: an idle one that exited had nothing to do.
     return "repeat" if route.method == "GET" else "start"
 
 
@@ -240,7 +240,7 @@ def redact_body(body: bytes) -> bytes:
 
 
 def auth_error(resource: str, reason: str, *, is_known: bool) -> ErrorBody:
-    """Word a 401 or 403: ``reason`` is Jupyter's, ``is_known`` is True if the user is logged in."""
+    """Return the body of a 401 or 403: ``reason`` is Jupyter's, ``is_known`` is True if the user is logged in."""
     if not is_known:
         return ErrorBody(
             code=NOT_LOGGED_IN,

@@ -22,7 +22,7 @@ MAX_PATHS = 2_000
 
 
 class FileLocation(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a path is there, whether it is a folder, and its name in the browser of files; None outside of that."""
+    """Whether a path exists, whether it is a folder, and its name in the file browser; None outside of that."""
 
     exists: bool
     is_folder: bool
@@ -43,7 +43,7 @@ class ContentsRoot(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_manager(cls, contents: ContentsManager) -> ContentsRoot:
-        """Ask a contents manager; one that does not serve files of this machine shows none of them."""
+        """Read the root folder of a contents manager; one that serves no files of this machine has none."""
         if not isinstance(contents, FileContentsManager):
             return cls(root="")
         return cls(root=os.path.realpath(contents.root_dir), hidden=contents.allow_hidden)
@@ -60,14 +60,14 @@ def paths_of(job: Job) -> list[str]:
 
 
 def locate_files(paths: Iterable[str], shown: ContentsRoot) -> JobFileLocations:
-    """Look for each path on the disk; blocks."""
+    """Look up each path on the disk; blocks."""
     return JobFileLocations(places={path: _locate_file(Path(path), shown) for path in paths})
 
 
 def _locate_file(path: Path, shown: ContentsRoot) -> FileLocation:
     try:
         return FileLocation(exists=path.exists(), is_folder=path.is_dir(), shown_as=_browser_path(path, shown))
-    except OSError:  # a folder on the way that this user may not enter
+    except OSError:  # a parent folder that this user may not enter
         return FileLocation(exists=False, is_folder=False, shown_as=None)
 
 

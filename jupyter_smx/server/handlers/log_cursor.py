@@ -20,7 +20,7 @@ class LogResponseCursor(msgspec.Struct, frozen=True, kw_only=True):
     """The byte at which the next request continues."""
     total: int
     final: bool
-    """Whether the log ends at ``offset`` and does not grow any more."""
+    """True if the log ends at ``offset`` and does not grow any more."""
     host: str
     hosts: tuple[str, ...]
     attempt: int

@@ -24,7 +24,7 @@ _PATIENCE = 60.0
 
 
 class AgentError(Exception):
-    """The agent answered with ``ok: false``; ``code`` says which kind."""
+    """The agent answered with ``ok: false``; ``code`` is the kind of refusal."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -32,19 +32,19 @@ class AgentError(Exception):
 
 
 class JobEnd(NamedTuple):
-    """How one job ended: the record of ``end.json`` and everything it wrote."""
+    """End of one job: the record of ``end.json`` and its whole log."""
 
     record: dict[str, Any]
     log: bytes
 
     @property
     def text(self) -> str:
-        """Give the log as text."""
+        """Return the log as text."""
         return self.log.decode(errors="replace")
 
 
 def new_job_id() -> str:
-    """Give an id that no job had."""
+    """Return an id that no job has had."""
     return secrets.token_hex(8)
 
 
@@ -132,15 +132,15 @@ class AgentClient:
                 self._events_changed.notify_all()
 
     def _closed_error(self, when: str = "") -> ConnectionError:
-        """Say that the agent is gone, and why, where it has told that its host had to end."""
+        """Return the error for an agent that is gone, with its reason if it reported that its host had to end."""
         why = "".join(f": {one['reason']}" for one in self.events if one.get("event") == "spoilt")
         return ConnectionError(f"the agent hung up{when}{why}")
 
     async def call(self, op: str, **fields: Any) -> wire.Frame:
-        """Ask and wait for the answer.
+        """Send a request and wait for the answer.
 
-        :raises AgentError: the answer is no.
-        :raises ConnectionError: the agent hung up instead.
+        :raises AgentError: the agent refuses.
+        :raises ConnectionError: the agent closed the connection instead.
         """
         number = next(self._numbers)
         answer: asyncio.Future[wire.Frame] = asyncio.get_running_loop().create_future()
@@ -199,9 +199,9 @@ class AgentClient:
             offset += len(frame.body)
 
     async def wait_for_log(self, job: str, wanted: bytes) -> bytes:
-        """Wait until a job has written ``wanted``, and give its log of then.
+        """Wait until a job has written ``wanted``, and return its log at that time.
 
-        :raises ConnectionError: the agent hung up, or the job ended, before.
+        :raises ConnectionError: the agent closed the connection, or the job ended, before.
         """
         while True:
             known = len(self.events)

@@ -41,7 +41,7 @@ class DelayRelay:
         await asyncio.gather(*self._tasks, *(writer.wait_closed() for writer in self._writers), return_exceptions=True)
 
     async def open(self, connect: Callable[[], Awaitable[Streams]], path: str) -> Streams:
-        """Open one stream; ``path`` is that of a unix socket which nothing has yet."""
+        """Open one stream; ``path`` is that of a new unix socket."""
         reader, writer = await connect()
         accepted: asyncio.Future[Streams] = asyncio.get_running_loop().create_future()
         server = await asyncio.start_unix_server(lambda *ends: accepted.set_result(ends), path)
@@ -53,7 +53,7 @@ class DelayRelay:
         return ours
 
     def join(self, one: Streams, other: Streams) -> None:
-        """Pass on what comes from each of two streams to the other one, until it ends."""
+        """Forward the data of each of two streams to the other one, until it ends."""
         self._writers += [one[1], other[1]]
         for source, target in ((other[0], one[1]), (one[0], other[1])):
             self._tasks.append(asyncio.create_task(self._pass_on(source, target)))

@@ -16,7 +16,7 @@ _PAUSE = 0.005
 
 
 async def eventually(condition: Callable[[], T | Awaitable[T]], what: str = "", *, within: float = 15.0) -> T:
-    """Ask again and again until ``condition``, which may be a coroutine function, gives something true; give that.
+    """Call ``condition``, which may be a coroutine function, until its result is true; return the result.
 
     :raises AssertionError: it was never true for ``within`` seconds; the text has ``what`` and the last answer.
     """
@@ -32,7 +32,7 @@ async def eventually(condition: Callable[[], T | Awaitable[T]], what: str = "", 
 
 
 def eventually_blocking(condition: Callable[[], T], what: str = "", *, within: float = 15.0) -> T:
-    """Do as :func:`eventually` where no event loop runs.
+    """Do the same as :func:`eventually` without an event loop.
 
     :raises AssertionError: it was never true for ``within`` seconds.
     """

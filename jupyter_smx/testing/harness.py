@@ -1,4 +1,4 @@
-"""What an engine's author supplies to the contract: the engine, its restart, and views of the real world."""
+"""Parts that an engine's author supplies to the contract: the engine, its restart, and views of the real world."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 class Harness(ABC):
-    """One engine and its world. The *side doors* must not use the engine: they say whether it tells the truth."""
+    """One engine and its world. The *side doors* must not use the engine: they check its reports."""
 
     engine: Engine
     gone_within: float = 0.0
-    """Seconds after the end of an agent within which ``observe_all`` says ``GONE``, where the platform notices late."""
+    """Seconds after the end of an agent within which ``observe_all`` reports ``GONE``, if the platform notices late."""
     filled_in: frozenset[str] = frozenset()
     """Fields of ``actual_plan``, at any depth, that only the platform can fill in, as addresses; ``plan`` has none."""
 
     @abstractmethod
     def new_engine(self) -> Engine:
-        """Give the same country as a fresh process sees it: another instance that shares no memory."""
+        """Return the same engine as a fresh process would: another instance that shares no memory."""
 
     @abstractmethod
     def live_hosts(self, cluster: str) -> set[str]:
@@ -60,7 +60,7 @@ class Harness(ABC):
 
     @abstractmethod
     def stored_bytes(self, cluster: str) -> bytes:
-        """Side door: give everything that agents said of themselves and that the engine wrote down of the cluster."""
+        """Side door: return everything that agents reported and the engine recorded about the cluster."""
 
     @abstractmethod
     def agent_memory(self, cluster: str, host: str) -> int:
@@ -68,7 +68,7 @@ class Harness(ABC):
 
     @abstractmethod
     def kill_agent(self, cluster: str, host: str) -> None:
-        """World: end one agent as an out-of-memory killer would; it is dead when this returns."""
+        """World: end one agent as an out-of-memory kill would; it has exited when this returns."""
 
     @abstractmethod
     def purge_cluster(self, cluster: str) -> None:
@@ -80,17 +80,17 @@ class Harness(ABC):
 
     @abstractmethod
     def invalid_request(self) -> ClusterRequest:
-        """Give a request that this engine must refuse before it launches anything.
+        """Return a request that this engine must refuse before it launches anything.
 
-        One that the engine can refuse by itself. What only a scheduler can refuse is refused while the request waits.
+        One that the engine itself refuses. A refusal that only a scheduler can give comes while the request waits.
         """
 
     def python(self) -> str:
-        """Give the interpreter that hosts run."""
+        """Return the interpreter of the hosts."""
         return sys.executable
 
     def request(self, hosts: int = 1, *, cluster: str = "", preload: tuple[str, ...] = ()) -> ClusterRequest:
-        """Ask for a small cluster with an id that none had."""
+        """Return a request for a small cluster with a new id."""
         return ClusterRequest(
             cluster=cluster or secrets.token_hex(8),
             hosts=tuple(
@@ -123,7 +123,7 @@ class Harness(ABC):
         return handle
 
     async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
-        """Bring files of this machine to a host as the controller does: by the engine, else over the stream."""
+        """Provide files of this machine to a host as the controller does: by the engine, else over the stream."""
         places = await self.engine.provide_files(handle, host, sources)
         if places is not None or self.engine.capabilities.same_paths:
             return places or {source: source for source in sources}

@@ -1,6 +1,6 @@
 """What a test left behind: agents, jobs and controllers of this test run, and unix sockets that still listen.
 
-A look through ``/proc`` takes milliseconds. A test that started nothing, while nothing of ours lives, needs none.
+A scan of ``/proc`` takes milliseconds. A test that started nothing, while no process of ours lives, needs none.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ class Leftovers:
         self._sockets: set[str] = set()
 
     def look(self) -> None:
-        """Note what lives now. What a fixture of a wider scope started may stay."""
+        """Record the living processes. Those of fixtures with a wider scope may stay."""
         if self.is_needed():
             self._looked_at = (self._counter.processes, self._counter.sockets)
             self._processes, self._sockets = our_processes(), process_scan.listening_sockets(os.getpid())
 
     def is_needed(self) -> bool:
-        """Say whether anything may have changed: something was started, or lives and may start more."""
+        """Return True if a scan is needed: a process was started, or lives and may start others."""
         started = (self._counter.processes, self._counter.sockets) != self._looked_at
         return started or bool(self._processes) or has_children()
 
     def processes(self) -> list[process_scan.ProcessInfo]:
-        """List the processes that came since then. The next parked child of a host that was there may stay."""
+        """List the new processes since then. The next parked child of an earlier host may stay."""
         hosts = {seen.host() for seen in self._processes.values()} - {""}
         return [
             seen for key, seen in our_processes().items() if key not in self._processes and seen.host() not in hosts
@@ -68,7 +68,7 @@ class Leftovers:
         return process_scan.listening_sockets(os.getpid()) - self._sockets
 
     def is_clean(self) -> bool:
-        """Say whether nothing is left."""
+        """Return True if nothing is left."""
         return not self.processes() and not self.sockets()
 
     def kill(self) -> list[str]:
@@ -81,7 +81,7 @@ class Leftovers:
 
 
 def has_children() -> bool:
-    """Say whether a process that this one started still lives."""
+    """Return True if a process that this one started still lives."""
     for thread in os.scandir("/proc/self/task"):
         with suppress(FileNotFoundError, ProcessLookupError):  # threads end meanwhile
             if Path(thread.path, "children").read_bytes():

@@ -38,11 +38,11 @@ class LocalHarness(Harness):
         return LocalEngine(data_dir=os.fspath(self.folder), **self.traits)
 
     def cluster_folder(self, cluster: str) -> Path:
-        """Give a cluster's folder."""
+        """Return a cluster's folder."""
         return self.folder / "clusters" / cluster
 
     def host_folders(self, cluster: str) -> list[Path]:
-        """Give the folder of each host that a cluster has or had."""
+        """Return the folder of each host of a cluster, past ones included."""
         return [path for path in sorted(self.cluster_folder(cluster).glob("*")) if path.is_dir()]
 
     def live_hosts(self, cluster: str) -> set[str]:
@@ -109,7 +109,7 @@ class LocalHarness(Harness):
 
     @contextmanager
     def outage(self) -> Iterator[None]:
-        """Make the data folder unreadable, as on a failed network disk; it cannot be made again meanwhile."""
+        """Make the data folder unreadable, as on a failed network disk; it cannot be recreated meanwhile."""
         away = self.folder.with_name("away")
         self.folder.rename(away)
         self.folder.touch()
@@ -120,11 +120,11 @@ class LocalHarness(Harness):
             away.rename(self.folder)
 
     def invalid_request(self) -> ClusterRequest:
-        """Ask for an interpreter that does not exist."""
+        """Return a request for an interpreter that does not exist."""
         return msgspec.structs.replace(self.request(), python="/nowhere/python")
 
     async def close(self) -> None:
-        """Release every cluster that is or was here, forgotten ones too."""
+        """Release every cluster that is or was here, even forgotten ones."""
         engine = self.new_engine()
         prefix = os.fspath(self.folder)
         known = {path.name for path in (self.folder / "clusters").glob("*")}
@@ -135,5 +135,5 @@ class LocalHarness(Harness):
 
 
 def _launch_arguments(words: list[str]) -> list[str]:
-    """Cut what is said by pipe number, or by the agent to itself when it starts itself again in its namespaces."""
+    """Cut pipe numbers, and the arguments with which the agent restarts itself in its namespaces."""
     return words[: words.index("serve") + 2]

@@ -46,7 +46,7 @@ class LoopLag:
 
 
 def _cpu_wait() -> float:
-    """Give the seconds that threads of this process have waited for a CPU so far; 0 where the system does not say.
+    """Return the seconds that threads of this process have waited for a CPU; 0 if the system does not report them.
 
     All threads count: one that waits while it holds the interpreter's lock keeps the loop waiting with it.
     """

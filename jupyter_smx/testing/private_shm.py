@@ -32,7 +32,7 @@ def _unshare() -> None:
 
 @pytest.fixture(scope="module")
 def own_shared_memory() -> Iterator[None]:
-    """Give this process, and what it starts meanwhile, shared memory of its own; to others than root the machine's."""
+    """Run the block with shared memory of its own for this process and its children; only as root."""
     if os.geteuid() != 0:
         yield
         return

@@ -25,17 +25,17 @@ class ProcessInfo(NamedTuple):
     command: str
 
     def has_variable(self, line: str) -> bool:
-        """Say whether it started with this ``NAME=value`` in its environment."""
+        """Return True if it started with this ``NAME=value`` in its environment."""
         return line.encode() in self.environment
 
     def host(self) -> str:
-        """Give ``<cluster>/<host>`` that it belongs to, empty when to none."""
+        """Return its ``<cluster>/<host>``, empty if it belongs to none."""
         prefix = f"{MARK}=".encode()
         return next((line[len(prefix) :].decode() for line in self.environment if line.startswith(prefix)), "")
 
 
 def read_process(pid: int) -> ProcessInfo | None:
-    """Look at one process; None when it is gone, a zombie, or hidden."""
+    """Read one process; None if it is gone, a zombie, or hidden."""
     folder = _PROC / str(pid)
     try:
         stat = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -49,9 +49,9 @@ def read_process(pid: int) -> ProcessInfo | None:
 
 
 def processes(words: str = "") -> list[ProcessInfo]:
-    """List all living processes that this user may look at, or those in whose environment these words stand.
+    """List all living processes that this user may read, or only those with these words in their environment.
 
-    Tests look very often; of a process without the words nothing more is read.
+    Tests scan very often; of a process without the words nothing else is read.
     """
     pids = (entry.name for entry in os.scandir(_PROC) if entry.name.isdecimal())
     found = (read_process(int(pid)) for pid in pids if not words or words.encode() in _environment(pid))
@@ -59,7 +59,7 @@ def processes(words: str = "") -> list[ProcessInfo]:
 
 
 def _environment(pid: str) -> bytes:
-    """Read what a process started with, nothing when it is gone or hidden."""
+    """Read the environment with which a process started, nothing if it is gone or hidden."""
     try:
         # The system's own files here: pathlib and a buffer take longer than the kernel does.
         descriptor = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
@@ -102,7 +102,7 @@ def agents(cluster: str) -> dict[str, int]:
 
 
 def arguments(pid: int) -> list[str]:
-    """Give the words of a process's command, none when it is gone."""
+    """Return the arguments of a process, none if it is gone."""
     try:
         return (_PROC / str(pid) / "cmdline").read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
     except OSError:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _END_TIMEOUT = 3.0
-"""Seconds until what a test has ended must be gone."""
+"""Seconds until the processes that a test ended must be gone."""
 
 
 def pytest_configure() -> None:
@@ -52,19 +52,19 @@ def nothing_stays_behind() -> Iterator[None]:
 
 @pytest.fixture
 def eventually() -> Callable[..., object]:
-    """Give :func:`jupyter_smx.testing.eventually.eventually`."""
+    """Return :func:`jupyter_smx.testing.eventually.eventually`."""
     return waiting.eventually
 
 
 @pytest.fixture
 def eventually_blocking() -> Callable[..., object]:
-    """Give :func:`jupyter_smx.testing.eventually.eventually_blocking`, for tests without an event loop."""
+    """Return :func:`jupyter_smx.testing.eventually.eventually_blocking`, for tests without an event loop."""
     return waiting.eventually_blocking
 
 
 @pytest.fixture
 def nasty_path(tmp_path: Path) -> Path:
-    """Give an existing folder whose name has spaces, quotes, shell syntax, a percent sign and Unicode."""
+    """Return an existing folder whose name has spaces, quotes, shell syntax, a percent sign and Unicode."""
     folder = tmp_path / 'it\'s a "nasty" $(name) %s & 日本 ünï'
     folder.mkdir()
     return folder

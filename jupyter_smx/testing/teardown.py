@@ -20,9 +20,9 @@ _MAX_JOBS = 1_000
 
 
 def stop_everything() -> None:
-    """End what the data folder's controller looks after, and then itself; harmless where none listens.
+    """End the hosts of the data folder's controller, and then the controller; does nothing if none listens.
 
-    :raises AssertionError: something did not end.
+    :raises AssertionError: a process did not end.
     """
     session.close_session()
     if not controller_launch.is_listening():

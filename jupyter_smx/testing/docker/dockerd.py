@@ -24,7 +24,7 @@ from jupyter_smx.testing.eventually import eventually_blocking
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 _MAX_PATH = 54
-"""Bytes of a folder's path, so that no unix socket below it comes near the 107 that a path of one may have."""
+"""Maximum bytes of a folder's path, so that unix sockets below it stay below the limit of 107 for a path."""
 _PLAIN = re.compile(r"[A-Za-z0-9/._-]+")
 _ROOT = Path(__file__).parents[3]
 _PID_FILES = ("dockerd.pid", "exec/containerd/containerd.pid")
@@ -48,7 +48,7 @@ class Dockerd:
 
     @property
     def log(self) -> Path:
-        """What the daemon said."""
+        """Log file of the daemon."""
         return self.folder / "dockerd.log"
 
     def pid(self, name: str = _PID_FILES[0]) -> int:
@@ -60,9 +60,9 @@ class Dockerd:
         return 0
 
     def start(self, *, tied: bool = False, within: float = 60.0) -> None:
-        """Start it where it does not answer already; a ``tied`` one ends when this process does, however that ends.
+        """Start it unless it answers already; a ``tied`` one ends when this process does, however that ends.
 
-        :raises RuntimeError: it did not come up; the text has its last words.
+        :raises RuntimeError: it did not come up; the text has its last lines.
         """
         if is_answering(self.host):
             return
@@ -89,7 +89,7 @@ class Dockerd:
             raise RuntimeError(f"dockerd did not come up ({code}). Its last words in {self.log}: {words}")
 
     def command(self) -> list[str]:
-        """Give the words that start it."""
+        """Return the command that starts it."""
         places = {"data-root": "data", "exec-root": "exec", "pidfile": "dockerd.pid", "config-file": "daemon.json"}
         said = [f"--{option}={self.folder / name}" for option, name in places.items()]
         return [
@@ -101,7 +101,7 @@ class Dockerd:
         ]
 
     def log_tail(self) -> str:
-        """Give the end of the log."""
+        """Return the end of the log."""
         with contextlib.suppress(OSError):
             lines = self.log.read_text(errors="replace").splitlines()
             told = [line for line in lines if "level=info" not in line and "grpc" not in line]
@@ -128,12 +128,12 @@ class Dockerd:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _network_command(self) -> list[str]:
-        """Say how it gets a network: that of containers which outlived the daemon before it, else a new one."""
+        """Return how it gets a network: that of containers which outlived the previous daemon, else a new one."""
         pid = self._surviving_shim()
         return [_program("nsenter"), f"--net=/proc/{pid}/ns/net"] if pid else [_program("unshare"), "--net"]
 
     def _surviving_shim(self) -> int:
-        """Give a process that keeps a container alive without its daemon, 0 where none may or does."""
+        """Return a process that keeps a container alive without its daemon, 0 where none may or does."""
         if "--live-restore" not in self.options:
             return 0
         mine = os.fspath(self.folder / "exec")
@@ -143,7 +143,7 @@ class Dockerd:
         return next(found, 0)
 
     def _clean_up(self) -> None:
-        """Take away what a daemon that was killed left: its mounts, and a number that may be another process's now."""
+        """Remove what a killed daemon left: its mounts, and a pid file whose number may be reused."""
         if self._process is not None:
             self._process.poll()
         if self.pid():
@@ -159,7 +159,7 @@ class Dockerd:
 
 
 def daemon_folder(root: Path = _ROOT) -> Path:
-    """Give the folder of a checkout's own daemon: inside of it, or elsewhere if its path breaks sockets or mounts."""
+    """Return the folder of a checkout's own daemon: inside of it, or elsewhere if its path breaks sockets or mounts."""
     inside = root / ".dockerd"
     if len(os.fsencode(inside)) <= _MAX_PATH and _PLAIN.fullmatch(os.fspath(inside)):
         return inside
@@ -167,7 +167,7 @@ def daemon_folder(root: Path = _ROOT) -> Path:
 
 
 def is_answering(host: str) -> bool:
-    """Say whether a Docker daemon answers on this unix socket."""
+    """Return True if a Docker daemon answers on this unix socket."""
     scheme, _, path = host.partition("://")
     if scheme != "unix":
         return False  # the engine takes the daemon of this machine only
@@ -191,7 +191,7 @@ def find_daemon() -> str:
 
 
 def unavailable_reason() -> str:
-    """Say in a sentence why no daemon can be started here, empty when one can."""
+    """Return a sentence on why no daemon can be started here, empty if one can."""
     if sys.platform != "linux":
         return "Docker's daemon is started by these tests on Linux only."
     if os.geteuid():
@@ -202,7 +202,7 @@ def unavailable_reason() -> str:
 
 
 def program_path() -> str:
-    """Give where programs are looked for: what root has is not on everybody's path."""
+    """Return the search path for programs: that of root, which has more folders than most users'."""
     return f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -226,7 +226,7 @@ def _signal_and_wait(pid: int, number: signal.Signals, *, within: float) -> bool
 
 
 def main(words: list[str]) -> int:
-    """Do what the make targets say."""
+    """Run the command of a make target."""
     own = Dockerd(daemon_folder())
     if words == ["stop"]:
         own.stop()

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 _CLEANUP_TIMEOUT = 3.0
 """Seconds that what was made late has to be unmade."""
 LABEL_PREFIX = "jupyter-smx."
-"""How the names of all labels of ours begin."""
+"""Prefix of the names of all our labels."""
 
 
 @dataclass(frozen=True)
 class Docker:
-    """A daemon, past every engine: where it answers, a client of it, and whether all that is in it is the tests'.
+    """A daemon, without an engine: its address, a client for it, and whether its whole content belongs to the tests.
 
-    ``pid`` is the process whose network is the daemon's own; 0 where that is this machine's.
+    ``pid`` is the process whose network the daemon has; 0 if that is this machine's.
     """
 
     host: str
@@ -48,7 +48,7 @@ class Docker:
     pid: int = 0
 
     def contents(self) -> dict[str, str]:
-        """Give what is in it, by id, in words: all in a daemon of our own, elsewhere what carries our labels."""
+        """Return its content by id, in words: all in a daemon of our own, elsewhere only objects with our labels."""
         api = self.client.api
         found = [("container", one["Id"], one["Names"], one["Labels"]) for one in api.containers(all=True)]
         found += [("network", one["Id"], one["Name"], one["Labels"]) for one in api.networks()]
@@ -72,7 +72,7 @@ class Docker:
 
 
 def session_folder() -> Path:
-    """Give the folder of the daemons that this process of tests starts; another one would end them under it."""
+    """Return the folder for daemons of this test process; another process would end them there."""
     return dockerd.daemon_folder() / os.environ.get("PYTEST_XDIST_WORKER", "tests")
 
 
@@ -93,7 +93,7 @@ def connect(host: str, *, ours: bool, pid: int = 0, images: Sequence[TestImage] 
 
 @pytest.fixture(scope="session")
 def docker_daemon() -> Iterator[Docker]:
-    """Give the daemon of this session, at which ``DOCKER_HOST`` points as well."""
+    """Yield the daemon of this session, which ``DOCKER_HOST`` names as well."""
     host, own = dockerd.find_daemon(), Dockerd(session_folder(), apart=True)
     ours = host in {"", Dockerd(dockerd.daemon_folder()).host}
     if not host:
@@ -114,7 +114,7 @@ def docker_daemon() -> Iterator[Docker]:
 
 @pytest.fixture
 def docker(docker_daemon: Docker) -> Iterator[Docker]:
-    """Give the daemon of this session, and fail a test that leaves a container, a network or a volume in it."""
+    """Yield the daemon of this session; fail a test that leaves a container, a network or a volume in it."""
     before = docker_daemon.contents()
     yield docker_daemon
 
@@ -133,7 +133,7 @@ def docker(docker_daemon: Docker) -> Iterator[Docker]:
 
 @pytest.fixture
 def own_dockerd() -> Iterator[Dockerd]:
-    """Give a daemon that only this test has, and may stop, kill and start again; ``connect`` gives its images."""
+    """Yield a daemon for this test alone, which may stop, kill and restart it; ``connect`` loads its images."""
     why = dockerd.unavailable_reason()
     if why:
         skip_or_fail(why)

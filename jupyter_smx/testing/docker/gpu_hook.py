@@ -24,9 +24,9 @@ _NO_GPU_VALUES = ("", "void", "none")
 
 
 def requested_gpus(env: list[str], cards: list[str]) -> list[int]:
-    """Give the numbers of the GPUs that a container's variables name.
+    """Return the numbers of the GPUs that a container's variables name.
 
-    :raises LookupError: the machine has no such GPU; its argument is what was asked for.
+    :raises LookupError: the machine has no such GPU; its argument is the requested one.
     """
     said = dict(row.partition("=")[::2] for row in env).get("NVIDIA_VISIBLE_DEVICES", "")
     if said in _NO_GPU_VALUES:
@@ -61,7 +61,7 @@ def prestart(here: Path, state: dict[str, Any]) -> int:
 
 
 def add_hook(here: Path, words: list[str]) -> None:
-    """Add the hook to the container that ``runc`` is told to make, where the daemon did not."""
+    """Add the hook to the container that ``runc`` creates, if the daemon did not."""
     if "create" not in words:
         return
     path = Path(words[words.index("--bundle") + 1], "config.json")
@@ -73,7 +73,7 @@ def add_hook(here: Path, words: list[str]) -> None:
 
 
 def main(program: Path, words: list[str]) -> int:
-    """Be the program by whose name this was started."""
+    """Run the program by whose name this was started."""
     if program.name == HOOK:
         return prestart(program.parent, json.load(sys.stdin))
     add_hook(program.parent, words)

@@ -1,6 +1,6 @@
 """Simulate the GPUs of a machine for container tests: a toolkit and a driver in NVIDIA's places.
 
-What is real is the way: the daemon's own driver of devices, a hook that ``runc`` calls, device files, and a library
+The mechanism is real: the daemon's own device driver, a hook that ``runc`` calls, device files, and a library
 that is loaded by its name and called as NVIDIA's is (``nvml.h``).
 """
 
@@ -81,17 +81,17 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *count, p
     return DONE;
 }
 """
-"""NVML in a container: it counts processes as the machine does, so nothing that it says of them is of use there."""
+"""NVML in a container: it counts processes by the machine's pids, which are of no use there."""
 
 
 def unavailable_reason() -> str:
-    """Say in a sentence why this cannot be had here, empty when it can."""
+    """Return a sentence on why this is impossible here, empty if it is possible."""
     missing = [name for name in ("cc", "nsenter") if shutil.which(name) is None]
     return f"There is no {' and no '.join(missing)}: `make programs` installs them." if missing else ""
 
 
 def install(folder: Path, cards: Sequence[str]) -> list[str]:
-    """Put toolkit and driver of a machine with these GPUs, by UUID, into a folder; give the daemon's options for it.
+    """Install toolkit and driver of a machine with these GPUs (UUIDs) in a folder; return the daemon's options for it.
 
     The daemon has to find the folder on its ``PATH``.
     """

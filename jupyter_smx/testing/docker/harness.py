@@ -57,7 +57,7 @@ class SocketProxy:
         self.open()
 
     def open(self) -> None:
-        """Let the engine through."""
+        """Let requests of the engine through."""
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(os.fspath(self.path))
         self._listener.listen(64)
@@ -79,7 +79,7 @@ class SocketProxy:
 
     @contextmanager
     def delay(self, words: bytes) -> Iterator[threading.Event]:
-        """Keep what is asked in these words from the daemon until the ``with`` ends; gives what says that it was."""
+        """Delay requests with these words until the ``with`` ends; yield an event that is set when one came."""
         asked, go = threading.Event(), threading.Event()
         self._delays.append((words, asked, go))
         try:
@@ -139,15 +139,15 @@ class DockerHarness(Harness):
         return DockerEngine(data_dir=os.fspath(self.folder), docker_host=url, **self.traits)
 
     def python(self) -> str:
-        """Give none: it is the image's."""
+        """Return "": the interpreter is the image's."""
         return ""
 
     def request(self, hosts: int = 1, *, cluster: str = "", preload: tuple[str, ...] = ()) -> ClusterRequest:
-        """Ask for containers of the image."""
+        """Return a request for containers of the image."""
         return replace(super().request(hosts, cluster=cluster, preload=preload), image=self.image)
 
     def run_docker(self, *words: str) -> str:
-        """Ask the daemon by Docker's own program."""
+        """Run Docker's own command line program; return its output."""
         return subprocess.run(
             ["docker", "-H", self.daemon, *words],  # noqa: S607 - whichever is installed
             check=True,
@@ -156,7 +156,7 @@ class DockerHarness(Harness):
         ).stdout.strip()
 
     def cluster_folder(self, cluster: str) -> Path:
-        """Give a cluster's folder."""
+        """Return a cluster's folder."""
         return self.folder / "clusters" / cluster
 
     def containers(self, cluster: str) -> list[str]:
@@ -168,12 +168,12 @@ class DockerHarness(Harness):
         return self.run_docker("network", "ls", "-q", "--filter", f"label=jupyter-smx.cluster={cluster}").split()
 
     def inspect(self, cluster: str) -> list[dict[str, Any]]:
-        """Look at a cluster's containers."""
+        """Return the daemon's description of a cluster's containers."""
         found = self.containers(cluster)
         return list(json.loads(self.run_docker("inspect", *found))) if found else []
 
     def agents(self, cluster: str) -> dict[str, int]:
-        """Find the agents among the processes of this machine, by host: what the init of a container started."""
+        """Return the agents among the processes of this machine, by host: children of the containers' init."""
         found: dict[str, int] = {}
         for seen in process_scan.cluster_processes(cluster):
             if set(process_scan.arguments(_parent(seen.pid))[:1]) & {*_INITS} and "serve" in process_scan.arguments(
@@ -203,7 +203,7 @@ class DockerHarness(Harness):
         return [seen.command for seen in process_scan.processes() if token in seen.command]
 
     def actual_plan(self, cluster: str) -> dict[str, object]:
-        """Read ``host.json``, and what the daemon says of containers and network in the words in which it is asked."""
+        """Return ``host.json``, and the daemon's containers and network in the form of requests for them."""
         rows = {one["Config"]["Labels"]["jupyter-smx.host"]: one for one in self.inspect(cluster)}
         return {
             "engine": "docker",
@@ -238,7 +238,7 @@ class DockerHarness(Harness):
         return left + [os.fspath(path) for name in _COSTLY for path in self.cluster_folder(cluster).glob(f"*/{name}")]
 
     def stored_bytes(self, cluster: str) -> bytes:
-        """Read all files of the cluster but the jobs' spools and folders, and what the daemon knows and logged."""
+        """Read all files of the cluster except the jobs' spools and folders, and the daemon's data and log."""
         hosts = [path for path in self.cluster_folder(cluster).iterdir() if path.is_dir()]
         files = [path for host in hosts for path in host.iterdir() if path.is_file()]
         said = [path.read_bytes() for path in files]
@@ -251,7 +251,7 @@ class DockerHarness(Harness):
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
     def kill_agent(self, cluster: str, host: str) -> None:
-        """Send SIGKILL and wait until the daemon knows that the container ended."""
+        """Send SIGKILL and wait until the daemon reports the end of the container."""
         process_scan.kill_and_wait(self.agents(cluster)[host])
         self.run_docker("wait", f"jupyter-smx-{cluster}-{host}")
 
@@ -269,11 +269,11 @@ class DockerHarness(Harness):
             self.proxy.open()
 
     def invalid_request(self) -> ClusterRequest:
-        """Ask for an image that is not there."""
+        """Return a request for an image that does not exist."""
         return replace(self.request(), image="nowhere/nothing:1")
 
     async def close(self) -> None:
-        """Release every cluster that is or was here, forgotten ones too."""
+        """Release every cluster that is or was here, even forgotten ones."""
         engine = self.new_engine()
         known = {path.name for path in (self.folder / "clusters").glob("*")}
         await asyncio.gather(*(engine.release(Handle(engine="docker", cluster=cluster)) for cluster in known))
@@ -298,7 +298,7 @@ def _joined_network(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _updated_limits(told: dict[str, Any]) -> dict[str, int]:
-    """Read the limits that a container got after it was made; Podman has them from the start, and tells them twice."""
+    """Read a container's limits that were set after its creation; Podman sets them at once, and reports them twice."""
     if told.get("NanoCpus") or not told.get("CpuQuota"):
         return {}
     memory = {"mem_limit": told["Memory"], "memswap_limit": told["MemorySwap"]} if told.get("Memory") else {}
@@ -306,7 +306,7 @@ def _updated_limits(told: dict[str, Any]) -> dict[str, int]:
 
 
 def _container_request(told: dict[str, Any]) -> dict[str, Any]:
-    """Turn what the daemon says of a container into the request that makes it."""
+    """Turn the daemon's description of a container into the request that creates it."""
     config, host_config = told["Config"], told["HostConfig"]
     networks = told["NetworkSettings"]["Networks"]
     is_own = host_config["NetworkMode"] not in ("none", "bridge")

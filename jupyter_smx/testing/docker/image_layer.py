@@ -1,4 +1,4 @@
-"""One layer of a container image: a tree of files as a tar, whose bytes are a function of what goes in."""
+"""One layer of a container image: a tree of files as a tar, whose bytes depend only on its content."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 20
 _NEEDED = re.compile(r"(?:=> |^\s+)(/.+?) \(0x[0-9a-f]+\)$", re.MULTILINE)
 _DLOPEN_LIBRARIES = ("libgcc_s.so.1", "libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
-"""What the C library opens while a program runs, so that no program names it."""
+"""Libraries that the C library opens while a program runs, so that no program names them."""
 
 
 class _Entry(NamedTuple):
-    """One file, folder or link: what the tar says of it, and where its content comes from."""
+    """One file, folder or link: its header in the tar, and the source of its content."""
 
     kind: bytes
     mode: int
@@ -65,7 +65,7 @@ class Layer:
         self._add(path, _Entry(tarfile.SYMTYPE, 0o777, None, target))
 
     def remove(self, path: str) -> None:
-        """Take away a file of the layers under this one."""
+        """Remove a file of the layers below this one."""
         folder, name = posixpath.split(path)
         self.write(f"{folder}/.wh.{name}", "")
 
@@ -85,7 +85,7 @@ class Layer:
     def program(self, name: str) -> None:
         """Add a program of this machine below ``/usr/bin``.
 
-        :raises FileNotFoundError: this machine has none of that name.
+        :raises FileNotFoundError: this machine has no program of that name.
         """
         found = shutil.which(name, path="/usr/bin:/bin")
         if found is None:
@@ -93,7 +93,7 @@ class Layer:
         self.file(f"/usr/bin/{name}", Path(found))
 
     def libraries(self) -> None:
-        """Add the shared libraries that what is here needs, at the paths where this machine's loader finds them."""
+        """Add the shared libraries of the programs here, at the paths where this machine's loader finds them."""
         binaries = [entry.source for entry in self._entries.values() if entry.source and _is_program(entry.source)]
         command = [shutil.which("ldd") or "ldd", *map(os.fspath, binaries)]
         said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
@@ -138,7 +138,7 @@ class Layer:
 
 
 def _is_program(path: Path) -> bool:
-    """Say whether the loader has to find libraries for it: a program, a library, an extension module."""
+    """Return True if the loader has to find libraries for it: a program, a library, an extension module."""
     with path.open("rb") as file:
         return file.read(4) == b"\x7fELF"
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = "jupyter-smx-test"
 KEY = "jupyter-smx-test.key"
-"""Label of an image: what it was made of."""
+"""Label of an image with a digest of its sources."""
 
 _PATH = "PATH=/usr/local/bin:/usr/bin:/bin"
 _PROGRAMS = (
@@ -66,11 +66,11 @@ else:
     sys.argv = ["-"]
     exec(compile(sys.stdin.read(), "<stdin>", "exec"), {"__name__": "__main__"})
 """
-"""A Python of this machine that says that it is an old one, since no registry has a real one for us."""
+"""A Python of this machine that reports an old version, since no registry has a real one for this test."""
 
 
 class TestImage(NamedTuple):
-    """One image: its tag, what is special about it, its layers from below, and what its configuration says."""
+    """One image: its tag, its purpose, its layers from below, and its configuration."""
 
     tag: str
     description: str
@@ -80,7 +80,7 @@ class TestImage(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Give the name under which a daemon has it."""
+        """Return its name at a daemon."""
         return f"{REPOSITORY}:{self.tag}"
 
     def configuration(self, digests: Sequence[str], key: str) -> bytes:
@@ -133,7 +133,7 @@ IMAGES = (PYTHON, OTHER, PIP, NO_PYTHON, EMPTY, OLD_PYTHON, SILENT, FOREIGN, ODD
 
 
 def architecture() -> str:
-    """Give this machine's architecture by the name that images use."""
+    """Return this machine's architecture by its name for images."""
     return _ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
@@ -157,7 +157,7 @@ def size(images: Sequence[TestImage] = IMAGES) -> int:
 
 
 def load(client: DockerClient, images: Sequence[TestImage] = IMAGES) -> list[str]:
-    """Put those images into a daemon that it lacks or has of something else; give their names."""
+    """Load the images that a daemon lacks or has in another version; return their names."""
     parts = layers()
     keys = {image.name: _key(image, parts) for image in images}
     wanted = [image for image in images if _loaded_key(client, image) != keys[image.name]]
@@ -247,7 +247,7 @@ def _python() -> Layer:
 
 
 def _pip() -> Layer:
-    """Put pip where the interpreter looks for packages; an environment without pip has none to give."""
+    """Add pip to the interpreter's packages; an environment without pip has none to add."""
     layer, spec = _base(), find_spec("pip")
     command = [os.fspath(_interpreter()), "-I", "-c", "import site; print(site.getsitepackages()[0])"]
     site = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
@@ -283,7 +283,7 @@ def _odd_python() -> Layer:
 
 
 def main() -> int:
-    """Load the images, and say what there is."""
+    """Load the images, and print their names."""
     from docker import DockerClient  # noqa: PLC0415 - a heavy client, which only this needs
 
     from jupyter_smx.testing.docker.dockerd import find_daemon  # noqa: PLC0415 - the same

@@ -1,6 +1,6 @@
 """An ordinary user for tests that run as root: an account that exists only in its own namespaces.
 
-Nothing of this machine is changed. All processes of the user end with the process that made the user, however that
+Nothing of this machine is changed. All processes of the user end with the process that created the user, however that
 ends. Files that were left then are removed when the next user is made.
 """
 
@@ -40,7 +40,7 @@ mount -t tmpfs -o mode=1777 tmpfs /tmp
 echo begun
 cat >/dev/null
 """
-"""What process 1 of the namespaces does: it mounts what is the user's own, and ends, with all others, when it is left.
+"""Program of process 1 of the namespaces: it mounts the user's own folders, and ends with all processes when abandoned.
 
 Daemons keep locks and sockets in ``/tmp`` and ``/dev/shm``, and leave them there when they are killed. The device of
 networks is root's alone on some machines, and everybody's on most.
@@ -50,7 +50,7 @@ networks is root's alone on some machines, and everybody's on most.
 class OrdinaryUser:
     """An account with a home, a runtime folder and other users' numbers to give away, as ``useradd`` makes one.
 
-    ``shown`` are folders that the user may read wherever they lie: what is above them may be closed.
+    ``shown`` are folders that the user may read even if their parent folders are closed.
     """
 
     def __init__(self, shown: Sequence[Path] = ()) -> None:
@@ -64,9 +64,9 @@ class OrdinaryUser:
         self._init_process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Begin to have the user.
+        """Create the user.
 
-        :raises RuntimeError: this machine does not let us; the text has its words.
+        :raises RuntimeError: this machine does not allow it; the text has its message.
         """
         self._make()
         words = ["setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -106,7 +106,7 @@ class OrdinaryUser:
         return path
 
     def popen(self, words: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
-        """Start a program as the user, with these variables and those of a login; what it says comes into a file."""
+        """Start a program as the user, with these variables and those of a login; its output goes to a file."""
         if self._init_process is None:
             raise RuntimeError("The user was not started.")
         mine = f"/proc/{self._init_process.pid}/ns"
@@ -140,7 +140,7 @@ class OrdinaryUser:
 
 
 def _lock(folder: Path) -> BinaryIO:
-    """Say of a folder that it is in use, for as long as this is open."""
+    """Lock a folder to mark it as in use; the lock ends when the returned file is closed."""
     lock = (folder / "new").open("wb")
     fcntl.flock(lock, fcntl.LOCK_EX)
     (folder / "new").rename(folder / "lock")
@@ -156,7 +156,7 @@ def _clean_up() -> None:
 
 
 def unavailable_reason() -> str:
-    """Say in a sentence why there can be no such user here, empty when there can."""
+    """Return a sentence on why there can be no such user here, empty if there can."""
     if os.geteuid() != 0:
         return "Only root can make an ordinary user."
     if not all(map(shutil.which, _PROGRAMS)):

@@ -28,7 +28,7 @@ class Podman:
     def _command(self, *words: str) -> list[str]:
         places = {"root": "data", "runroot": "run", "network-config-dir": "networks", "tmpdir": "tmp"}
         said = [f"--{option}={self.folder / name}" for option, name in places.items()]
-        # Where both versions of control groups are mounted crun gives up; Docker brings the other runtime.
+        # crun fails if both versions of control groups are mounted; Docker brings the other runtime.
         runtime = ["--runtime=runc"] if shutil.which("runc") else []
         return ["podman", *said, *runtime, "--cgroup-manager=cgroupfs", "--events-backend=file", *words]
 
@@ -64,14 +64,14 @@ class Podman:
 
 
 def settings() -> str:
-    """Ask for no more open files and processes than there may be here: it would by itself, and not everybody may."""
+    """Return settings with limits of open files and processes that are allowed here: the defaults may be too high."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     processes = min(resource.getrlimit(resource.RLIMIT_NPROC)[1], int(Path("/proc/sys/kernel/pid_max").read_text()))
     return f'[containers]\ndefault_ulimits = ["nofile={files}:{files}", "nproc={processes}:{processes}"]\n'
 
 
 def unavailable_reason() -> str:
-    """Say in a sentence why there can be none here, empty when there can."""
+    """Return a sentence on why Podman cannot run here, empty if it can."""
     if os.geteuid() != 0 or shutil.which("podman") is None:
         return "This needs root and Podman: apt-get install podman netavark aardvark-dns catatonit."
     return ""

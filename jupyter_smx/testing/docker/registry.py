@@ -117,7 +117,7 @@ class RegistryProxy:
 
     @contextlib.contextmanager
     def stall_after(self, size: int) -> Iterator[None]:
-        """Let so many bytes through, and the rest when the ``with`` ends."""
+        """Let ``size`` bytes through, and the rest when the ``with`` ends."""
         self.byte_count, self._byte_limit = 0, size
         try:
             yield
@@ -128,7 +128,7 @@ class RegistryProxy:
             self.stall_event.clear()
 
     def allow_more(self, size: int) -> None:
-        """Let so many more bytes through."""
+        """Let ``size`` more bytes through."""
         with self._lock:
             self._byte_limit = None if self._byte_limit is None else self._byte_limit + size
             self._lock.notify_all()
@@ -224,7 +224,7 @@ class Registry:
         return found
 
     def push(self, image: str, name: str) -> None:
-        """Put an image of the daemon's into the registry; it has no name of the registry's here after that."""
+        """Push an image of the daemon to the registry, and remove the registry's name for it here."""
         client, ours = self.docker.client, f"{_HOST}:{self._open}/{name}"
         repository, _, tag = ours.rpartition(":")
         client.images.get(image).tag(repository, tag)
@@ -250,7 +250,7 @@ class Registry:
     def _ask(
         self, way: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> tuple[bytes, str]:
-        """Ask the registry itself; gives the answer, and where it leads."""
+        """Send a request to the registry itself; return the answer, and its redirection."""
 
         def ask() -> tuple[bytes, str]:
             with contextlib.closing(http.client.HTTPConnection(_HOST, self._open, timeout=20)) as line:
@@ -295,7 +295,7 @@ def _answers(port: int) -> bool:
 
 
 def program() -> str:
-    """Give the path of Debian's registry, "" where there is none."""
+    """Return the path of Debian's registry, "" if it is not installed."""
     return shutil.which("docker-registry", path=program_path()) or ""
 
 
@@ -310,7 +310,7 @@ def _registry(docker_daemon: Docker, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def registry(_registry: Registry) -> Iterator[Registry]:
-    """Give the registry of this session, with its gate open; what a test had downloaded is forgotten."""
+    """Yield the registry of this session, with its gate open; a test's downloads are removed."""
     client = _registry.docker.client
     before = {tag for image in client.images.list() for tag in image.tags}
     _registry.proxy.open()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jupyter_smx.testing.docker.ordinary_user import OrdinaryUser
 
 _CONTRIB = "/usr/share/docker.io/contrib"
-"""Where Debian's docker.io has the script that others have on the path."""
+"""Folder of Debian's docker.io with the script that other packages have on the path."""
 _STORAGE = '[storage]\ndriver = "overlay"\n'
 """Without a configured driver Podman copies each layer, although the kernel can do better."""
 _ENGINE = '\n[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
@@ -25,7 +25,7 @@ _ENGINE = '\n[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
 
 
 class RootlessDaemon(NamedTuple):
-    """One kind of daemon: how it is started, where below the runtime folder it listens, and what it needs."""
+    """One kind of daemon: its command, its socket below the runtime folder, and its requirements."""
 
     name: str
     command: tuple[str, ...]
@@ -34,9 +34,9 @@ class RootlessDaemon(NamedTuple):
     """By the program that has to be there the package that brings it."""
 
     def start(self, user: OrdinaryUser) -> str:
-        """Start it as this user, and give where it answers.
+        """Start it as this user, and return its address.
 
-        :raises RuntimeError: it did not come up; the text has its last words.
+        :raises RuntimeError: it did not come up; the text has its last lines.
         """
         self._configure(user)
         socket, log = user.runtime / self.socket, user.folder / f"{self.name}.log"
@@ -53,7 +53,7 @@ class RootlessDaemon(NamedTuple):
         return host
 
     def _configure(self, user: OrdinaryUser) -> None:
-        """Say to Podman what its own guesses miss."""
+        """Write the settings that Podman's defaults miss."""
         runtime = 'runtime = "runc"\n' if shutil.which("runc") else ""
         files = {"storage.conf": _STORAGE, "containers.conf": podman.settings() + _ENGINE + runtime}
         folder = user.make_folder(user.home / ".config" / "containers")

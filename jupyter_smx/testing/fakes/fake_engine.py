@@ -26,10 +26,10 @@ QUEUE_INTERVAL = 2.0
 
 
 class Fault:
-    """Something that goes wrong at an engine; this one is none."""
+    """A fault of an engine; this base class has no effect."""
 
     slots: int | None = None
-    """How many hosts the engine can have; None without a limit."""
+    """Maximum number of the engine's hosts; None without a limit."""
 
     async def before_launch(self) -> None:
         """Happen before anything was launched."""
@@ -38,7 +38,7 @@ class Fault:
         """Happen when a request reaches the scheduler of the engine."""
 
     def queue_status(self, cluster: str) -> QueueStatus | None:
-        """Say what a request waits for at the engine before it is launched; None where it does not wait."""
+        """Return the queue status of a request before its launch; None if it does not wait."""
         del cluster
         return None
 
@@ -66,7 +66,7 @@ class PausedHosts(Fault):
         self.times = times
 
     def on_connect(self, host: str) -> None:
-        """Say why not."""
+        """Raise the fault's error."""
         if self.times > 0:
             self.times -= 1
             raise UnavailableError(f"Host {host} is paused.", cure="Let it go on.", transient=True)
@@ -79,7 +79,7 @@ class WaitsAtEngine(Fault):
         self.status = status or QueueStatus("Resources", position=3)
 
     def queue_status(self, cluster: str) -> QueueStatus | None:
-        """Let it wait."""
+        """Return the status of a waiting request."""
         del cluster
         return self.status
 
@@ -105,7 +105,7 @@ class AnswerUnknown(Fault):
 
 
 class Full(Fault):
-    """Hosts of others take the room: the engine refuses what is too much, or gives the number of what is left."""
+    """Hosts of others take the room: the engine refuses requests that are too large, or returns the slots left."""
 
     def __init__(self, hosts: int = 0, *, is_known: bool = False) -> None:
         self.hosts = hosts
@@ -136,7 +136,7 @@ class CrashesDuringStart(Fault):
 
 
 class RefusesTransiently(Fault):
-    """Says "not now" before anything is launched, a number of times."""
+    """Refuses with a transient error before a launch, a number of times."""
 
     def __init__(self, times: int) -> None:
         self.times = times
@@ -149,7 +149,7 @@ class RefusesTransiently(Fault):
 
 
 class Refuses(Fault):
-    """Says no before anything is launched."""
+    """Refuses before anything is launched."""
 
     async def before_launch(self) -> None:
         """Refuse."""
@@ -157,7 +157,7 @@ class Refuses(Fault):
 
 
 class ReportsGone(Fault):
-    """Says of clusters that live that there are none."""
+    """Reports live clusters as gone."""
 
     def on_observe(self, found: Observation) -> Observation:
         """Lie."""
@@ -205,20 +205,20 @@ class FakeEngine(Engine):
         self.launch_seconds = launch_seconds
         self.has_spool = has_remains
         self.sees_stopped = True
-        """Whether its last look at the machine has shown which agents are stopped."""
+        """True if its last look at the machine showed which agents are stopped."""
         self.reads_spool = False
-        """Whether it reads for others what lies where they see nothing, as an engine of other machines does."""
+        """True if it reads spools that the controller cannot see, as an engine of other machines does."""
 
     def _on_call(self) -> None:
         for trouble in self.faults:
             trouble.on_call()
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
-        """Give the hosts' names."""
+        """Return the hosts' names."""
         return {"engine": self.name, "hosts": [host.host for host in request.hosts]}
 
     def slots(self) -> int | None:
-        """Give what the first fault with a limit says."""
+        """Return the slots of the first fault with a limit."""
         return next((trouble.slots for trouble in self.faults if trouble.slots is not None), None)
 
     def _queue_status(self, cluster: str) -> QueueStatus | None:
@@ -265,7 +265,7 @@ class FakeEngine(Engine):
         return self._handle(cluster, len(self.world.cluster_hosts(cluster))) if is_known else None
 
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
-        """Say what lives."""
+        """Return which clusters live."""
         return [self._observe(handle.cluster) for handle in handles]
 
     def _observe(self, cluster: str) -> Observation:
@@ -299,13 +299,13 @@ class FakeEngine(Engine):
         return await self.world.connect(found, broken=broken)
 
     def spool_path(self, cluster: str, host: str) -> Path | None:
-        """Give the spool folder, where this engine shares one."""
+        """Return the spool folder, if this engine shares one."""
         return self.world.spool(cluster, host) if self.has_spool else None
 
     async def read_spool(
         self, cluster: str, host: str, job: str, name: str, offset: int, limit: int
     ) -> tuple[bytes, int] | None:
-        """Read what a host kept where it shares no folder, unless a fault says no."""
+        """Read a file of a host's spool that is not shared, unless a fault refuses."""
         if self.has_spool or not self.reads_spool:
             return await super().read_spool(cluster, host, job, name, offset, limit)
         self._on_call()

@@ -32,7 +32,7 @@ class Refusal(Exception):  # noqa: N818 - it is an answer of the agent
 
 @dataclass
 class FakeScript:
-    """What a job does without a request from outside.
+    """Actions of a job without a request from outside.
 
     ``honours_stop``: it ends at SIGTERM; otherwise at SIGKILL, a grace later. ``starts_after``: seconds from the run
     frame to its first line.
@@ -56,31 +56,31 @@ class FakeRun:
     timers: list[asyncio.TimerHandle] = field(default_factory=list)
 
     def drop_timers(self) -> None:
-        """Forget everything that was due."""
+        """Drop all pending timers."""
         for timer in self.timers:
             timer.cancel()
         self.timers.clear()
 
 
 class HostWorld(Protocol):
-    """What a host sees of its world."""
+    """Interface of a host to its world."""
 
     isolation: Header
 
     def clock(self) -> float:
-        """Give seconds since the epoch by the clock of the controller's machine."""
+        """Return seconds since the epoch by the clock of the controller's machine."""
 
     def remote_clock(self) -> float:
-        """Give seconds since the epoch by the clock of the hosts' machine."""
+        """Return seconds since the epoch by the clock of the hosts' machine."""
 
     def monotonic(self) -> float:
-        """Give seconds of a clock that is never set."""
+        """Return seconds of a clock that is never changed."""
 
     def spool(self, cluster: str, host: str) -> Path:
-        """Give the spool folder of a host."""
+        """Return the spool folder of a host."""
 
     def script(self, job: str) -> FakeScript:
-        """Give what a job does by itself."""
+        """Return the actions of a job."""
 
     def count_start(self, job: str, host: FakeHost) -> None:
         """Count a start of a job's code."""
@@ -101,9 +101,9 @@ class FakeHost:
         self.is_closed = False
         """Its time is over, and it lives only to keep results."""
         self.is_noticed = False
-        """Its machine will be taken away."""
+        """True if its machine will be taken away."""
         self.thawed = asyncio.Event()
-        """Cleared while its agent is stopped: it takes connections and reads nothing."""
+        """Cleared while its agent is stopped: it accepts connections and reads nothing."""
         self.thawed.set()
         self._keep_uncollected = keep_uncollected
         self.epoch = 0
@@ -132,17 +132,17 @@ class FakeHost:
 
     @property
     def spool(self) -> Path:
-        """Give the folder of what this host's jobs left."""
+        """Return the folder with the results of this host's jobs."""
         return self.world.spool(self.cluster, self.name)
 
     def running(self) -> FakeRun | None:
-        """Give the job that has this host."""
+        """Return the job that runs on this host."""
         return next((run for run in self.runs.values() if run.phase != _PHASE_ENDED), None)
 
     # Its end
 
     def crash(self) -> None:
-        """End as at a loss of power: jobs, streams and deadline are gone, the disk stays."""
+        """End as at a power failure: jobs, streams and deadline are gone, the disk stays."""
         self.alive = False
         for run in self.runs.values():
             run.drop_timers()
@@ -151,7 +151,7 @@ class FakeHost:
         self.close_streams()
 
     def give_notice(self, grace: float) -> None:
-        """Announce as an agent does that the machine is taken away in ``grace`` seconds, and end by then."""
+        """Send the notice of an agent whose machine is taken away in ``grace`` seconds, and end by then."""
         if self.is_noticed or not self.alive:
             return
         self.is_noticed = True
@@ -177,7 +177,7 @@ class FakeHost:
         self._deadline = None if seconds is None else loop.call_later(max(0.0, seconds), self._end)
 
     def _end(self) -> None:
-        """Come to the deadline: end, or keep results that no controller has read."""
+        """Handle the deadline: end, or keep results that no controller has read."""
         if self.is_closed or not self.runs or not self._keep_uncollected:
             self.crash()
             return

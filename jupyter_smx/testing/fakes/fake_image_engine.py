@@ -64,7 +64,7 @@ class FakeImageEngine(FakeEngine):
         return self.default
 
     async def resolve_image(self, image: str, say: Callable[[PullProgress], None]) -> Image:
-        """Give what a name means now, after it was downloaded where it is ``remote``."""
+        """Return the current image of a name, after a download if it is ``remote``."""
         self._on_call()
         self.resolve_counts[image] += 1
         if self.registry_failures:
@@ -84,7 +84,7 @@ class FakeImageEngine(FakeEngine):
         return Image(name=image, id=self.images[image], digest=self.digests.get(image, ""))
 
     async def peek_image(self, image: str) -> Image | None:
-        """Give what a name means now, where it needs no download."""
+        """Return the current image of a name, if it needs no download."""
         return None if image in self.remote_images else await super().peek_image(image)
 
     async def cached_image(self, image: str) -> Image | None:
@@ -106,7 +106,7 @@ class FakeImageEngine(FakeEngine):
             yield handle
 
     async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
-        """Let a host see what it is brought, under other paths."""
+        """Return other paths for the provided files on a host."""
         self._on_call()
         key = (handle.cluster, host)
         self.overlaps += [key] if key in self.busy_hosts else []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FakeRemoteEngine(FakeEngine):
-    """Hosts of which each has what its instance type says, however small the controller's machine is."""
+    """Hosts with the resources of their instance type, however small the controller's machine is."""
 
     capabilities: Capabilities = Capabilities(shared_folder=True, same_paths=True, interpreters="remote")
 
@@ -35,10 +35,10 @@ class FakeRemoteEngine(FakeEngine):
         )
         self.requests: list[ClusterRequest] = []
         self.interpreters = {"": "", "torch": "/opt/torch/bin/python"}
-        """What it resolves; a path resolves to itself."""
+        """Interpreters by name; a path resolves to itself."""
 
     def instance_types(self) -> Sequence[InstanceType]:
-        """Give three: one of its own, one of a name that the catalogue has, and one with a price."""
+        """Return three types: one of its own, one with a name in the catalogue, and one with a price."""
         return self.types
 
     async def resolve_interpreter(self, word: str) -> str:

@@ -48,18 +48,18 @@ class FakeWorld:
         """Seconds by which the clock of the hosts' machine is ahead of the controller's."""
         self.boot_id = "first boot"
         self.isolation: dict[str, Any] = {"mode": "namespace", "reason": ""}
-        """What the agents of all hosts say in their greeting."""
+        """Isolation in the ``hello`` answers of all hosts."""
         self.random_draw = 0.5
-        """What is drawn wherever a controller leaves something to chance."""
+        """Result of every random draw of a controller."""
         self._connections: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[None]] = set()
 
     def clock(self) -> float:
-        """Give seconds since the epoch, by a clock that :meth:`set_clock` sets."""
+        """Return seconds since the epoch, by a clock that :meth:`set_clock` sets."""
         return EPOCH + self._clock_offset + self.monotonic()
 
     def remote_clock(self) -> float:
-        """Give seconds since the epoch by the clock of the hosts' machine."""
+        """Return seconds since the epoch by the clock of the hosts' machine."""
         return self.clock() + self.clock_ahead
 
     def monotonic(self) -> float:
@@ -71,11 +71,11 @@ class FakeWorld:
         self._clock_offset += seconds
 
     def spool(self, cluster: str, host: str) -> Path:
-        """Give the spool folder of a host; it outlives the host."""
+        """Return the spool folder of a host; it outlives the host."""
         return self.folder / "clusters" / cluster / host / host_layout.SPOOL
 
     def script(self, job: str) -> FakeScript:
-        """Give what a job does by itself."""
+        """Return the actions of a job."""
         return self.scripts.setdefault(job, FakeScript())
 
     # Hosts
@@ -94,7 +94,7 @@ class FakeWorld:
             self.launch(request)
 
     def launch(self, request: ClusterRequest) -> None:
-        """Bring up the hosts of a request that were never launched before."""
+        """Launch the hosts of a request that were never launched before."""
         if "/environments/" in request.python and not Path(request.python).exists():
             self.unready_pythons.append(request.python)
         for plan in request.hosts:
@@ -107,11 +107,11 @@ class FakeWorld:
         self.most_hosts = max(self.most_hosts, len(self.live_hosts()))
 
     def live_hosts(self) -> list[FakeHost]:
-        """Give the hosts that cost money now."""
+        """Return the hosts that cost money now."""
         return [host for host in self.hosts.values() if host.alive]
 
     def cluster_hosts(self, cluster: str) -> list[FakeHost]:
-        """Give every host a cluster ever had."""
+        """Return every host a cluster ever had."""
         return [host for (owner, _), host in self.hosts.items() if owner == cluster]
 
     def release(self, cluster: str) -> None:
@@ -132,12 +132,12 @@ class FakeWorld:
         self.most_running = max(self.most_running, len(self.running_jobs()))
 
     def running_jobs(self) -> list[tuple[FakeHost, FakeRun]]:
-        """Give every host whose job's code runs now."""
+        """Return every host whose job's code runs now."""
         found = [(host, host.running()) for host in self.live_hosts()]
         return [(host, run) for host, run in found if run is not None and run.phase == "running"]
 
     def end_job(self, job: str, **end: Any) -> None:
-        """Let a job end on every host that runs it; ``exit_code`` is 0 unless it is given."""
+        """End a job on every host that runs it; ``exit_code`` is 0 unless it is passed."""
         for host, run in self.running_jobs():
             if run.job == job:
                 host.end_run(run, **({"exit_code": 0} | end))

@@ -1,4 +1,4 @@
-"""Contract group F, concurrency: an engine blocks no caller, works in parallel, and does what its plan says."""
+"""Contract group F, concurrency: an engine blocks no caller, works in parallel, and launches what its plan has."""
 
 from __future__ import annotations
 

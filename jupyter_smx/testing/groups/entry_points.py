@@ -31,7 +31,7 @@ print(json.dumps({
 
 
 class EntryPointsGroup:
-    """What SageMaker's toolkit and its processing jobs do around a script."""
+    """Behaviour of SageMaker's toolkit and its processing jobs around a script."""
 
     async def test_a_shell_script_gets_its_arguments_and_its_exit_code_is_the_jobs(self, harness: Harness) -> None:
         async with AgentClient(harness.engine, await harness.acquire()) as agent:

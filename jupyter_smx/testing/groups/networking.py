@@ -47,7 +47,7 @@ def answer(server, word):
         there.sendall(word.encode())
         return said
 """
-"""What stands before a script: hosts say one word each, at an address and a port."""
+"""Code before a script: each host sends one word, at an address and a port."""
 
 LEADER_SCRIPT = """
 me, (host, port) = os.environ["SM_CURRENT_HOST"], (os.environ[name] for name in ("MASTER_ADDR", "MASTER_PORT"))
@@ -75,7 +75,7 @@ print(json.dumps([mine, met, came]))
 
 
 async def run_on_all(harness: Harness, source: str, **changes: Any) -> list[object]:
-    """Run a script on two hosts at once, and give what each said last."""
+    """Run a script on two hosts at once, and return the last output of each."""
     handle = await harness.acquire(harness.request(len(HOSTS)))
     async with AsyncExitStack() as stack:
         agents = [await stack.enter_async_context(AgentClient(harness.engine, handle, host)) for host in HOSTS]
@@ -88,7 +88,7 @@ async def run_on_all(harness: Harness, source: str, **changes: Any) -> list[obje
 
 
 class NetworkingGroup:
-    """What a distributed script needs of its hosts, whatever starts it."""
+    """Network requirements of distributed scripts, whatever starts them."""
 
     async def test_the_leader_is_reached_at_its_announced_address(self, harness: Harness) -> None:
         assert await run_on_all(harness, LEADER_SCRIPT) == [["leads", "algo-2"], ["follows", "algo-1"]]

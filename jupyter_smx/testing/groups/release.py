@@ -23,7 +23,7 @@ CLUSTER_COUNT = 10
 
 
 class ReleaseGroup:
-    """Release, release again, release by somebody else."""
+    """Release, repeated release, release by another process."""
 
     async def test_release_leaves_nothing(self, harness: Harness) -> None:
         handle = await harness.acquire(harness.request(2))

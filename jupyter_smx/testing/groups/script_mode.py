@@ -59,7 +59,7 @@ with open("/opt/ml/model/x", "w") as file:
     file.write(host)
 print(json.dumps([host, os.environ["SM_MODEL_DIR"], os.environ.get("SAGEMAKER_BASE_DIR")]))
 """
-"""A script like many: it asks for no variable where SageMaker has a fixed path."""
+"""A typical script: it reads no variable if SageMaker has a fixed path."""
 ISOLATED_MODES = ("namespace", "container")
 
 JSON_VARIABLES = (
@@ -67,7 +67,7 @@ JSON_VARIABLES = (
     "NUM_CPUS NUM_GPUS NUM_NEURONS CHANNELS HPS USER_ARGS LOG_LEVEL FRAMEWORK_PARAMS RESOURCE_CONFIG "
     "INPUT_DATA_CONFIG TRAINING_ENV"
 )
-"""Variables whose value is JSON; of the others it is text as it stands."""
+"""Variables whose value is JSON; the others are plain text."""
 TEXT_VARIABLES = (
     "CURRENT_HOST NETWORK_INTERFACE_NAME CURRENT_INSTANCE_TYPE CURRENT_INSTANCE_GROUP USER_ENTRY_POINT MODULE_NAME "
     "MODULE_DIR MODEL_DIR INPUT_DIR INPUT_CONFIG_DIR OUTPUT_DIR OUTPUT_DATA_DIR OUTPUT_INTERMEDIATE_DIR "
@@ -95,7 +95,7 @@ HYPERPARAMETERS: dict[str, tuple[str, str, str]] = {
     "x": ("5", "5", "5"),
     "zip": ("00123", "00123", "00123"),
 }
-"""By name: what the request has, the word that a script gets, the value of its variable."""
+"""By name: the value in the request, the script's argument, the value of its variable."""
 
 
 async def run_report(harness: Harness, handle: Any, host: str = "algo-1", **changes: Any) -> dict[str, Any]:
@@ -107,7 +107,7 @@ async def run_report(harness: Harness, handle: Any, host: str = "algo-1", **chan
 
 
 class ScriptModeGroup:
-    """What a training script sees; processing jobs have a contract of their own."""
+    """Environment of a training script; processing jobs have a contract of their own."""
 
     async def test_a_script_starts_in_its_code_and_finds_the_folders(self, harness: Harness) -> None:
         seen = await run_report(harness, await harness.acquire())

@@ -47,7 +47,7 @@ class StopGroup:
         async with AgentClient(harness.engine, handle) as agent:
             job = await agent.run(process_tree_source(token))
             await agent.wait_for_log(job, b"all born")
-            # The system shows the arguments of a new program a moment after its parent goes on.
+            # The system shows the arguments of a new program a moment after its parent continues.
             await eventually(lambda: len(harness.command_lines_with(token)) >= 4, "all four are seen")
             await agent.call("stop", job=job, lease=1, grace=1, cause="stopped")
             record = (await agent.wait_for_outcome(job)).record
@@ -61,7 +61,7 @@ class StopGroup:
             job = await agent.run("print('done')")
             record = (await agent.wait_for_outcome(job)).record
             for _ in range(2):
-                # Whether the agent says yes or no to this is its own affair; the verdict is not.
+                # The agent may accept or refuse this; only the outcome matters.
                 with contextlib.suppress(AgentError):
                     await agent.call("stop", job=job, lease=1, grace=1, cause="stopped")
             assert record["cause"] == "exit"

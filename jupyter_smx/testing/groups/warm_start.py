@@ -1,4 +1,4 @@
-"""Contract group G, warm start: the second job waits for nothing and sees nothing of the first."""
+"""Contract group G, warm start: the second job starts at once and sees nothing of the first."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def _serve(kind: str, folder: Path, *words: str) -> Iterator[subprocess.Popen[st
 
 
 def _wait_for_line(server: subprocess.Popen[str], pattern: str) -> re.Match[str]:
-    """Wait until a server has said something."""
+    """Wait until a server has printed a line that matches."""
     assert server.stderr is not None
     said = ""
     while not (found := re.search(pattern, said)):
@@ -91,9 +91,9 @@ def _wait_for_line(server: subprocess.Popen[str], pattern: str) -> re.Match[str]
 
 @pytest.fixture
 def ftp(tmp_path: Path) -> Iterator[FileServer]:
-    """Give an FTP server over an empty folder."""
+    """Yield an FTP server over an empty folder."""
     needs_storage()
-    with socket.create_server(("127.0.0.1", 0)) as free:  # it does not say which port it took where it may choose
+    with socket.create_server(("127.0.0.1", 0)) as free:  # with port 0 it would not report its choice
         address = f"127.0.0.1:{free.getsockname()[1]}"
     with _serve("ftp", tmp_path / "ftp", "--addr", address) as server:
         _wait_for_line(server, "Serving FTP")
@@ -103,7 +103,7 @@ def ftp(tmp_path: Path) -> Iterator[FileServer]:
 
 @pytest.fixture
 def sftp(tmp_path: Path) -> Iterator[FileServer]:
-    """Give an SFTP server over an empty folder."""
+    """Yield an SFTP server over an empty folder."""
     needs_storage("paramiko")
     who = ["--user", USER, "--pass", PASSWORD, "--authorized-keys", ""]
     with _serve("sftp", tmp_path / "sftp", "--addr", "127.0.0.1:0", *who) as server:
@@ -113,6 +113,6 @@ def sftp(tmp_path: Path) -> Iterator[FileServer]:
 
 @pytest.fixture(params=["ftp", "sftp"])
 def server(request: pytest.FixtureRequest) -> FileServer:
-    """Give one of them after the other."""
+    """Return each of the servers in turn."""
     found: FileServer = request.getfixturevalue(request.param)
     return found

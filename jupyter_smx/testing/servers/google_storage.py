@@ -25,7 +25,7 @@ _TIME = "2026-01-02T03:04:05.678Z"
 
 
 class GoogleBucket:
-    """One bucket, whose objects are files here, and what a job needs in order to read it."""
+    """One bucket, whose objects are files here, and the variables with which a job reads it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -36,7 +36,7 @@ class GoogleBucket:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Give the variables of a job that reads from here, and from nowhere else."""
+        """Return the variables of a job that reads from here only."""
         # Which kind of bucket it is gcsfs would ask Google itself, by gRPC.
         asks_nobody = {"NO_GCE_CHECK": "true", "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
         return {"STORAGE_EMULATOR_HOST": self.address, **asks_nobody}
@@ -55,7 +55,7 @@ class GoogleBucket:
         return sorted(unquote(one.path.rsplit("/o/", 1)[1]) for one in asked if "alt=media" in one.query)
 
     def describe(self, key: str) -> dict[str, Any]:
-        """Give what the API says of an object."""
+        """Return the API's description of an object."""
         data = (self.folder / key).read_bytes()
         digest = hashlib.md5(data, usedforsecurity=False)
         return {
@@ -73,7 +73,7 @@ class GoogleBucket:
         }
 
     def listing(self, words: dict[str, list[str]]) -> dict[str, Any]:
-        """Give one page of a listing."""
+        """Return one page of a listing."""
         prefix, delimiter = words.get("prefix", [""])[0], words.get("delimiter", [""])[0]
         after, most = words.get("pageToken", [""])[0], int(words.get("maxResults", ["1000"])[0])
         found = [key for key in self.keys() if key.startswith(prefix) and key > after]
@@ -113,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(json.dumps(self.google.describe(key)).encode())
 
     def do_POST(self) -> None:
-        """Take an object in one piece, or one part of it; it is there when it is whole."""
+        """Receive an object in one piece, or one part of it; it appears when it is complete."""
         asked = urlsplit(self.path)
         words, data = parse_qs(asked.query), self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if asked.path in self.google.uploads:
@@ -159,14 +159,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
-        with contextlib.suppress(ConnectionError):  # gcsfs asks for several things at once, and waits for one
+        with contextlib.suppress(ConnectionError):  # gcsfs sends several requests at once, and waits for one
             self.end_headers()
             self.wfile.write(data)
 
 
 @pytest.fixture
 def google(tmp_path: Path) -> Iterator[GoogleBucket]:
-    """Give an empty bucket on a server of its own."""
+    """Yield an empty bucket on a server of its own."""
     needs_storage("gcsfs")
     found = GoogleBucket(tmp_path / "google")
     found.folder.mkdir()

@@ -68,7 +68,7 @@ class RecordingProxy:
             target.shutdown(socket.SHUT_RDWR)
 
     def stall(self) -> None:
-        """Let nothing through from now on, as a network that loses everything."""
+        """Let nothing through from now on, as a network that loses all packets."""
         self._open.clear()
 
     def disconnect(self) -> None:
@@ -93,7 +93,7 @@ class RecordingProxy:
 
 
 class Bucket:
-    """One bucket, whose objects are files here, and what a job needs in order to read it."""
+    """One bucket, whose objects are files here, and the variables with which a job reads it."""
 
     def __init__(self, folder: Path, wire: RecordingProxy) -> None:
         self.folder = folder
@@ -135,7 +135,7 @@ def needs_storage(*more: str) -> None:
 
 @pytest.fixture
 def bucket(tmp_path: Path) -> Iterator[Bucket]:
-    """Give an empty bucket on a server of its own."""
+    """Yield an empty bucket on a server of its own."""
     needs_storage()
     with serve(tmp_path / "s3") as found:
         yield found
@@ -147,8 +147,8 @@ def serve(top: Path) -> Iterator[Bucket]:
     folder = top / "bucket"
     folder.mkdir(parents=True)
     words = ["serve", "s3", "--addr", "127.0.0.1:0", "--auth-key", f"{ACCESS},{SECRET}", "--config", os.devnull]
-    # New objects are seen in a moment, and not after five minutes. With no time at all its timers turn in a circle: it
-    # takes a whole core, and now and then never gives an answer.
+    # New objects appear after a moment, not after five minutes. With 0 the server's timers run in a busy loop: it
+    # takes a whole core, and sometimes never answers.
     words += ["--dir-cache-time", "5ms"]
     server = subprocess.Popen([rclone(), *words, str(folder.parent)], stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
@@ -162,7 +162,7 @@ def serve(top: Path) -> Iterator[Bucket]:
 
 
 def _port(pipe: IO[str]) -> int:
-    """Wait until the server says where it listens."""
+    """Wait until the server prints its port."""
     said = ""
     while not (found := re.search(r"http://127\.0\.0\.1:(\d+)", said)):
         line = pipe.readline()
@@ -191,7 +191,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[WebServer]:
-    """Give a web server over an empty folder."""
+    """Yield a web server over an empty folder."""
     needs_storage()
     found = WebServer(tmp_path / "web", "")
     found.folder.mkdir()

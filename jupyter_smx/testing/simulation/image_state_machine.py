@@ -22,7 +22,7 @@ OURS = "/variables/of/a/kernel"
 
 
 class ImageStateMachine(ControllerStateMachine):
-    """What may happen anywhere, and what happens to images and to what is on its way to hosts."""
+    """All events, and those of images and of files on their way to hosts."""
 
     engine = FakeImageEngine
 
@@ -32,7 +32,7 @@ class ImageStateMachine(ControllerStateMachine):
 
     @property
     def images(self) -> FakeImageEngine:
-        """Give the engine by its kind."""
+        """Return the engine by its type."""
         assert isinstance(self.sim.engine, FakeImageEngine)
         return self.sim.engine
 
@@ -68,13 +68,13 @@ class ImageStateMachine(ControllerStateMachine):
 
     @rule(seconds=st.sampled_from([0.0, 0.0, 2.0, 40.0]), unreachable=st.sampled_from([0, 0, 1, 3]))
     def file_copies_get_slow(self, seconds: float, unreachable: int) -> None:
-        """What is brought takes a while, or cannot be brought at first."""
+        """Providing files takes a while, or fails at first."""
         self.images.provide_seconds = seconds
         self.images.connect_failures = unreachable
 
     @rule(number=st.integers(min_value=0, max_value=2), there=st.booleans())
     def variables_come_and_go(self, number: int, there: bool) -> None:
-        """Somebody deletes what was sent, or it is there again."""
+        """Sent variables are deleted, or exist again."""
         path = f"{OURS}/{number}"
         self.images.missing_paths = self.images.missing_paths - {path} if there else self.images.missing_paths | {path}
 

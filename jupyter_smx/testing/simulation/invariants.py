@@ -60,13 +60,13 @@ class Invariants(RuleBasedStateMachine):
         self.stop_requests: set[str] = set()
         self.interruption_counts: Counter[str] = Counter()
         self.has_random_interruptions = False
-        """Whether the engine ever took hosts away by itself: their number is not counted then."""
+        """True if the engine ever interrupted hosts at random: their number is not counted then."""
         self.event_cursor = 0
         self.steps: dict[str, tuple[int, SecondaryStatus]] = {}
         self.outcomes: dict[str, tuple[SecondaryStatus, str]] = {}
 
     def is_alive(self) -> bool:
-        """Say whether there is a controller."""
+        """Return True if there is a controller."""
         return not self.sim.controller.is_dead
 
     def _tasks(self, array: str) -> list[str]:
@@ -110,7 +110,7 @@ class Invariants(RuleBasedStateMachine):
 
     @invariant()
     def order_is_kept(self) -> None:
-        """No code began before every job that it comes after had completed."""
+        """No code began before every dependency of its job had completed."""
         if not self.is_alive():
             return
         wishes = self._requests()
@@ -120,7 +120,7 @@ class Invariants(RuleBasedStateMachine):
 
     @invariant()
     def environments_are_built_once_at_a_time_for_somebody_and_before_they_are_used(self) -> None:
-        """One build of each, none that no job waits for, and no host on one that is not there."""
+        """One build of each, none that no job waits for, and no host on an incomplete one."""
         world = self.sim.world
         assert not world.builder.overlaps
         assert not world.unready_pythons
@@ -132,7 +132,7 @@ class Invariants(RuleBasedStateMachine):
 
     @invariant()
     def every_live_host_is_recorded(self) -> None:
-        """Every living host is on the books, unless it is one that a dead controller had just launched."""
+        """Every living host is on record, unless a killed controller had just launched it."""
         if self.is_alive():
             known = self.sim.controller.live_state.clusters
             assert {host.cluster for host in self.sim.world.live_hosts()} <= known.keys()
@@ -175,7 +175,7 @@ class Invariants(RuleBasedStateMachine):
             assert wish.get("max_wait")
         if step is SecondaryStatus.STOPPED:
             reasons = {job.id, *self._requests()[job.id].get("after", ())}
-            # A job over its time is Stopped, too, in SageMaker's words, and with it whatever comes after it.
+            # In SageMaker's terms a job over its time limit is Stopped, too, and so are the jobs that depend on it.
             late = any(self.steps.get(each, (0, None))[1] in OVER_TIME for each in reasons)
             assert late or reasons & self.stop_requests, f"{job.name} was stopped, and nobody had asked"
             self.stop_requests.add(job.id)  # jobs that depend on it are stopped, too
@@ -196,7 +196,7 @@ class Invariants(RuleBasedStateMachine):
     # The end
 
     def teardown(self) -> None:
-        """Let everything end, and see that nothing is left."""
+        """End everything, and check that nothing is left."""
         try:
             if not self.sim.bugs:
                 self._finish_everything()

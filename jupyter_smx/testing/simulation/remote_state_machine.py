@@ -11,7 +11,7 @@ from jupyter_smx.testing.simulation.state_machine import ControllerStateMachine,
 
 
 class RemoteStateMachine(ControllerStateMachine):
-    """What may happen anywhere, and what happens to results that only their host has."""
+    """All events, and those of results that only their host has."""
 
     engine = FakeUnsharedEngine
 

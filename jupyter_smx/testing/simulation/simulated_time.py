@@ -20,7 +20,7 @@ class _Selector(selectors.DefaultSelector):
     loop: SimulatedLoop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Give what is ready now; a thread under way is waited for in real time."""
+        """Return what is ready now; wait in real time for a running thread."""
         ready = super().select(0)
         while not ready and timeout != 0 and self.loop.threads:
             ready = super().select(_THREAD_POLL_INTERVAL)
@@ -41,7 +41,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         super().__init__(selector)
 
     def time(self) -> float:
-        """Give simulated seconds."""
+        """Return simulated seconds."""
         return self.now
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
@@ -86,5 +86,5 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return self.run_until_complete(then_quiet())
 
     def pass_time(self, seconds: float) -> None:
-        """Let simulated seconds pass, with everything that is due in them."""
+        """Advance the simulated time, with everything that is due in it."""
         self.run(asyncio.sleep(seconds))

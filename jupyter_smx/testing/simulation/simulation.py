@@ -60,7 +60,7 @@ TICK = 1.0
 
 
 class ControllerKilled(BaseException):
-    """What a killed process does not get to do any more; no ``except`` for errors may catch it."""
+    """Error of a killed process; no ``except`` for errors may catch it."""
 
 
 class CrashingStore(Store):
@@ -147,7 +147,7 @@ class Controller:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK)
-            # As the service does: what cannot be written down now is looked at again.
+            # As in the service: failed writes are repeated at the next pass.
             with contextlib.suppress(RecordsError):
                 self.reconciler.tick()
 
@@ -196,7 +196,7 @@ class Simulation:
         self.run(self.controller.start())
 
     def __enter__(self) -> Simulation:  # noqa: PYI034 - Self is of Python 3.11
-        """Give the simulation."""
+        """Return the simulation."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -221,7 +221,7 @@ class Simulation:
             self.bugs.append(f"{context['message']}\n{trace}")
 
     def run(self, coroutine: Any) -> Any:
-        """Let the controller do something, and everything that follows from it at once."""
+        """Run a coroutine of the controller, and everything that follows from it at once."""
         result = None
         with contextlib.suppress(ControllerKilled):
             result = self.loop.run(coroutine)
@@ -262,7 +262,7 @@ class Simulation:
         return array
 
     def stop_array(self, array: str) -> None:
-        """Ask all tasks of an array to stop."""
+        """Request the stop of all tasks of an array."""
         desk = self.controller.facade.arrays
         self.call(lambda: desk.stop(desk.find(array)))
 
@@ -276,40 +276,40 @@ class Simulation:
         return self.run(inside())
 
     def stop(self, job_id: str, *, abandon: bool = False) -> None:
-        """Ask a job to stop, and not to wait for hosts that cannot be reached."""
+        """Request a job's stop; with ``abandon`` without waiting for unreachable hosts."""
         self.call(lambda: self.controller.facade.stop(job_id, abandon=abandon))
 
     def job(self, job_id: str) -> Job:
-        """Look a job up."""
+        """Return a job."""
         return self.controller.live_state.job(job_id)
 
     def start_reason(self, job_id: str) -> Why:
-        """Give why a job starts as it does, or waits."""
+        """Return why a job starts as it does, or waits."""
         why = self.job(job_id).why
         if why is None:
             raise LookupError(job_id)
         return why
 
     def pool(self, cluster: str) -> Cluster:
-        """Look a cluster up, ended or not."""
+        """Return a cluster, ended or not."""
         found = self.controller.store.cluster(cluster)
         if found is None:
             raise LookupError(cluster)
         return found
 
     def pools(self, state: ClusterState | None = None) -> list[Cluster]:
-        """Give the live clusters."""
+        """Return the live clusters."""
         found = self.controller.live_state.clusters.values()
         return [cluster for cluster in found if state is None or cluster.state is state]
 
     # What the world does
 
     def pass_time(self, seconds: float) -> None:
-        """Let simulated seconds pass."""
+        """Advance the simulated time."""
         self.loop.pass_time(seconds)
 
     def end_job(self, job_id: str, **end: Any) -> None:
-        """Let the code of a job end; ``exit_code`` is 0 unless it is given."""
+        """End the code of a job; ``exit_code`` is 0 unless it is passed."""
         self.call(lambda: self.world.end_job(job_id, **end))
 
     def run_to_end(self, **fields: Any) -> str:
@@ -320,15 +320,15 @@ class Simulation:
         return job_id
 
     def hosts(self, job_id: str) -> list[FakeHost]:
-        """Give the hosts of a job's cluster."""
+        """Return the hosts of a job's cluster."""
         return self.world.cluster_hosts(self.job(job_id).cluster)
 
     def kill_host(self, host: FakeHost) -> None:
-        """Let a host lose its power."""
+        """Cut the power of a host."""
         self.call(host.crash)
 
     def give_notice(self, host: FakeHost, grace: float) -> None:
-        """Let a host learn that its machine is taken away in ``grace`` seconds."""
+        """Send a host the notice that its machine is taken away in ``grace`` seconds."""
         self.call(lambda: host.give_notice(grace))
 
     def break_streams(self, host: FakeHost) -> None:
@@ -336,7 +336,7 @@ class Simulation:
         self.call(host.close_streams)
 
     def set_faults(self, *troubles: Fault) -> None:
-        """Let the engine have these troubles from now on, and no others."""
+        """Set the engine's faults from now on."""
         self.engine.faults = [*troubles]
 
     # What happens to the controller
@@ -351,11 +351,11 @@ class Simulation:
         self.controller.store.writes_left = count
 
     def fill_disk(self) -> None:
-        """Let no record be written any more, until :meth:`free_disk`."""
+        """Make all writes of records fail, until :meth:`free_disk`."""
         self.controller.store.is_disk_full = True
 
     def free_disk(self) -> None:
-        """Let records be written again."""
+        """Make writes of records succeed again."""
         self.controller.store.is_disk_full = False
 
     def set_clock(self, seconds: float) -> None:

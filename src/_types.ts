@@ -6,7 +6,7 @@
  */
 
 /**
- * What a list of jobs shows; SageMaker's ``TrainingJobStatus`` and ``ProcessingJobStatus``.
+ * Status in a list of jobs; SageMaker's ``TrainingJobStatus`` and ``ProcessingJobStatus``.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Status".
@@ -32,14 +32,14 @@ export type SecondaryStatus =
   | "Training"
   | "Uploading";
 /**
- * Where a job should be.
+ * State that a job should reach.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "DesiredState".
  */
 export type DesiredState = "expire" | "interrupt" | "run" | "stop";
 /**
- * What a *job's record* says of the pool it left behind (SageMaker's ``WarmPoolStatus``).
+ * State of the pool that a job left, in the *job's record* (SageMaker's ``WarmPoolStatus``).
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "WarmPoolStatus".
@@ -51,9 +51,9 @@ export type WarmPoolStatus = "Available" | "InUse" | "Reused" | "Terminated";
  */
 export interface Wire {}
 /**
- * One rule that found something on one host: its SageMaker name, a sentence with the numbers, and a prediction.
+ * Finding of one rule on one host: its SageMaker name, a sentence with the numbers, and a prediction.
  *
- * ``prediction`` says what would be gained and what that assumes, "" where nothing can be said. ``numbers`` are those
+ * ``prediction`` is the benefit and its assumptions, "" if unknown. ``numbers`` are those
  * of both, by name: shares from 0 to 1, percents, seconds, US dollars.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -69,7 +69,7 @@ export interface Advice {
   };
 }
 /**
- * How many tasks are of which kind; ``stopped`` counts a time limit, too.
+ * Number of tasks by state; ``stopped`` includes those with a time limit.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "ArrayCounts".
@@ -82,7 +82,7 @@ export interface ArrayCounts {
   stopped: number;
 }
 /**
- * What lists show of an array.
+ * An array in lists.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "ArraySummary".
@@ -103,8 +103,8 @@ export interface ArraySummary {
 /**
  * Which task of which array a job is.
  *
- * ``index`` counts from 0; ``label`` says in what the task differs, as ``lr=0.1``; ``title`` what the array does, as
- * ``sweep lr``. At most ``max_concurrent`` tasks of the array have hosts at a time (0: as many as there is room for).
+ * ``index`` counts from 0; ``label`` is the task's difference, as ``lr=0.1``; ``title`` the array's, as ``sweep lr``.
+ * At most ``max_concurrent`` tasks of the array have hosts at a time (0: no limit but capacity).
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "ArrayTask".
@@ -150,7 +150,7 @@ export interface Attempt {
   interrupted: boolean;
 }
 /**
- * How the job ended on one host, as that host's agent wrote it down.
+ * End of the job on one host, from the record of that host's agent.
  *
  * ``exit_code`` is None when a signal ended it, then ``signal`` is its number. ``cause`` is ``exit``, ``signal``,
  * ``stopped``, ``drained`` (the group that it helped was done), ``max_runtime``, ``max_wait``, ``interrupted``,
@@ -227,7 +227,7 @@ export interface GroupBill {
   until: string;
 }
 /**
- * One thing in which two jobs differ; None on the side that has no such thing.
+ * One difference of two jobs; None on the side without such a value.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Change".
@@ -265,7 +265,7 @@ export interface Event {
   deleted: string;
 }
 /**
- * What lists and events show of a job: no source, no path, no value of a variable.
+ * A job in lists and events: no source, no path, no value of a variable.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "JobSummary".
@@ -306,11 +306,11 @@ export interface JobSummary {
   image: Image | null;
 }
 /**
- * What a job's own progress bars and epoch lines say.
+ * Progress from a job's own progress bars and epoch lines.
  *
- * ``fraction`` goes from 0 to 1 over everything that the job announced, None while it announced no end. ``text`` is
- * what was counted, as ``epoch 3/10 · 12/94``. ``remaining_seconds`` is what the bar itself promised at ``at``
- * (seconds since the epoch), None where it does not.
+ * ``fraction`` goes from 0 to 1 over all announced work, None while no end is announced. ``text`` is the printed
+ * count, as ``epoch 3/10 · 12/94``. ``remaining_seconds`` is the bar's own estimate at ``at`` (seconds since the
+ * epoch), None without one.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Progress".
@@ -322,10 +322,10 @@ export interface Progress {
   at: number;
 }
 /**
- * When a job is expected to end: seconds from its submission, and the spread that is behind the number.
+ * Expected end of a job: seconds from its submission, with the range of the estimate.
  *
- * ``low`` and ``high`` are the quartiles of the earlier runs, or equal to ``seconds`` where the job's own progress
- * says it. ``runs`` counts the earlier runs that were looked at.
+ * ``low`` and ``high`` are the quartiles of the earlier runs, or equal to ``seconds`` if the estimate is the job's own
+ * progress. ``runs`` counts the earlier runs.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Expectation".
@@ -353,9 +353,9 @@ export interface Usage {
   cpu_seconds: number | null;
 }
 /**
- * An image as it was when a job was handed in: its name in the user's words, and the id that never means another.
+ * An image at the submission of a job: its name in the user's words, and its immutable id.
  *
- * Two are equal when they are the same image, whatever they are called.
+ * Two are equal if they are the same image, whatever their names.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Image".
@@ -366,7 +366,7 @@ export interface Image {
   digest: string;
 }
 /**
- * What lists and events show of a pool. ``expires_at`` is seconds since the epoch, None while in use.
+ * A pool in lists and events. ``expires_at`` is seconds since the epoch, None while in use.
  *
  * ``idle_since`` is when its last job left it, None while in use. ``price_per_hour`` is of all its hosts, in US
  * dollars, None when a price is not known.
@@ -399,10 +399,10 @@ export interface PoolSummary {
   disk_wait: string;
 }
 /**
- * One input: where from, how it is presented, to which hosts.
+ * One input: its source, its presentation, its hosts.
  *
- * ``source`` is an absolute local path, a glob or an fsspec URL. ``groups`` empty means all instance groups. Of a
- * ``ManifestFile`` the source is a list of objects.
+ * ``source`` is an absolute local path, a glob or an fsspec URL. ``groups`` empty means all instance groups. The
+ * source of a ``ManifestFile`` is a list of objects.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Channel".
@@ -432,7 +432,7 @@ export interface Comparison {
   unknown: string[];
 }
 /**
- * One warm pool that could not be taken: the field, the value that the job needs, the value of the pool.
+ * One warm pool that could not be reused: the field, the value that the job needs, the value of the pool.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Difference".
@@ -473,7 +473,7 @@ export interface ErrorBody {
   transient: boolean;
 }
 /**
- * Whether a path is there, whether it is a folder, and its name in the browser of files; None outside of that.
+ * Whether a path exists, whether it is a folder, and its name in the file browser; None outside of that.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "FileLocation".
@@ -497,7 +497,7 @@ export interface GpuUsage {
   memory_bytes: (number | null)[];
 }
 /**
- * What holds for all processes of a job on a host together; 0: no limit. ``reason`` says why there is not more.
+ * Limits of all processes of a job on a host together; 0: no limit. ``reason`` explains missing limits.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "HostLimits".
@@ -508,7 +508,7 @@ export interface HostLimits {
   reason: string;
 }
 /**
- * One host that ran the job: its name in the job (``algo-1``), what it is, and how the job was kept apart.
+ * One host that ran the job: its name in the job (``algo-1``), its machine, and the isolation of the job.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "HostProvenance".
@@ -523,10 +523,10 @@ export interface HostProvenance {
   machine: Machine;
 }
 /**
- * A host as its agent found it: names, hardware, and the interpreter of its jobs.
+ * A host as reported by its agent: names, hardware, and the interpreter of its jobs.
  *
- * ``memory_bytes`` and ``cpus`` are the whole machine's, ``vcpus`` and ``gpu_count`` the share that jobs of this host
- * have. What cannot be learnt there is empty or 0.
+ * ``memory_bytes`` and ``cpus`` are the whole machine's, ``vcpus`` and ``gpu_count`` the share of this host's jobs.
+ * Unknown values are empty or 0.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Machine".
@@ -569,11 +569,11 @@ export interface HostUsage {
   notes: string[];
 }
 /**
- * What one channel held when it was put in place: SHA-256 in hexadecimal digits, number of files, bytes.
+ * Content of one channel when it was staged: SHA-256 in hexadecimal digits, number of files, bytes.
  *
- * ``method`` says of what the digest was made: ``content`` of names, sizes and the content of every file; ``listing``
- * of names, sizes and modification times, since the content is too large to be read for this; ``none`` of nothing,
- * and ``reason`` says why. ``host`` is "" where all hosts had the same.
+ * ``method`` is the source of the digest: ``content``: names, sizes and the content of every file; ``listing``: names,
+ * sizes and modification times, because the content is too large; ``none``: no digest, with the reason in ``reason``.
+ * ``host`` is "" if all hosts had the same.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "InputDigest".
@@ -656,12 +656,12 @@ export interface Job {
   peak: Usage | null;
 }
 /**
- * What to run, with what, on what, and for how long.
+ * Request of a job: its code, inputs, hosts and limits.
  *
- * ``hyperparameters`` values are strings, JSON where they are not plain text (SageMaker's encoding).
- * ``keep_alive``, ``max_run`` and ``max_wait`` are seconds. With a ``keep_alive`` of None a kept pool keeps its
- * keep-alive, and new hosts are released; 0 releases both. ``imports`` are the modules that the code imports at its
- * top, a hint for the zygote, never a promise.
+ * Values of ``hyperparameters`` are strings, JSON if they are not plain text (SageMaker's encoding). ``keep_alive``,
+ * ``max_run`` and ``max_wait`` are seconds. With a ``keep_alive`` of None a kept pool keeps its keep-alive, and new
+ * hosts are released; 0 releases both. ``imports`` are the modules that the code imports at its top, a hint for
+ * preloading that may be wrong.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "JobSpec".
@@ -722,7 +722,7 @@ export interface JobSpec {
   submitted_at: number;
 }
 /**
- * One output: the folder in the job (absolute, or relative to /opt/ml) and where its content goes at the end.
+ * One output: the folder in the job (absolute, or relative to /opt/ml) and the destination of its content.
  *
  * An empty ``destination`` keeps the content in the job's own folder. ``Continuous`` uploads files of a processing job
  * while it runs (SageMaker's ``S3UploadMode``).
@@ -737,10 +737,10 @@ export interface Output {
   mode: "Continuous" | "EndOfJob";
 }
 /**
- * A folder that was packed by the kernel: one archive, named by its content, that the job's hosts unpack.
+ * A folder packed by the kernel: one archive, named by its content, that the job's hosts unpack.
  *
- * ``folder`` is where it was on the submitter's machine; tracebacks name it. ``files`` and ``size`` (bytes) are what
- * the archive holds.
+ * ``folder`` is its path on the submitter's machine, for tracebacks. ``files`` and ``size`` (bytes) describe the
+ * content of the archive.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "SourceDir".
@@ -837,7 +837,7 @@ export interface MetricValue {
   host: string;
 }
 /**
- * How fast a job's leader counts its steps: the highest count, and the seconds that one step took on average.
+ * Pace of a job's leader: the highest count of steps, and the average seconds of a step.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "StepPace".
@@ -847,10 +847,10 @@ export interface StepPace {
   seconds: number;
 }
 /**
- * What a job ran with; written once, with its verdict.
+ * Provenance of a job; written once, with its verdict.
  *
- * ``code_sha256`` is that of ``spec.source``, which the job's record keeps. ``packages`` are the distributions of
- * which a module was imported at the end, version by name; where hosts differ, the first host's, and ``notes`` say so.
+ * ``code_sha256`` is that of ``spec.source`` in the job's record. ``packages`` are the distributions with a module
+ * that was imported at the end, version by name; if hosts differ, the first host's, with a line in ``notes``.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Provenance".
@@ -873,9 +873,9 @@ export interface Provenance {
   notes: string[];
 }
 /**
- * A module that was imported from the user's own files and not from an installed distribution.
+ * A module that was imported from the user's own files, not from an installed distribution.
  *
- * ``sha256`` is that of its file, or of all Python files of its folder ("" where they are too many or gone).
+ * ``sha256`` is that of its file, or of all Python files of its folder ("" if they are too many or deleted).
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "OwnModule".
@@ -886,10 +886,10 @@ export interface OwnModule {
   sha256: string;
 }
 /**
- * Whether and how the job's random numbers were fixed, as far as it can be seen from outside.
+ * Whether and how the job's random numbers were fixed, as far as that is visible from outside.
  *
- * ``libraries`` are those that were imported and have a state of their own, ``calls`` the places of the code that set
- * one (``numpy.random.seed, line 3``), ``hyperparameters`` those that are called after a seed.
+ * ``libraries`` are imported ones with a random state of their own, ``calls`` the places in the code that seed one
+ * (``numpy.random.seed, line 3``), ``hyperparameters`` those with the name of a seed.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "SeedNote".
@@ -960,7 +960,7 @@ export interface MetricSeries {
   stride: number;
 }
 /**
- * What one run of a job used over its time, by host; ``peak`` is there with the verdict.
+ * Resource usage of one run of a job over time, by host; ``peak`` is set with the verdict.
  *
  * It is the ``attempt``-th run of ``attempts`` so far.
  *
@@ -991,7 +991,7 @@ export interface LogResponseCursor {
   attempts: number;
 }
 /**
- * The words of a command for a terminal, and all hosts of which one could have been named.
+ * Arguments of a command for a terminal, and all hosts that the request could have named.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "ShellCommand".

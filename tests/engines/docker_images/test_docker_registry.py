@@ -123,9 +123,7 @@ async def test_how_far_it_is_is_said_while_it_stands_still_and_nobody_else_waits
         told = re.compile(r"2 of 3 layers \(2 were here\), (0\.[1-9]|[12]\.\d) of 2\.9 MiB")
 
         def is_told() -> bool:
-            registry.proxy.allow_more(
-                20_000
-            )  # the daemon reports bytes when some arrive, at most ten times a second
+            registry.proxy.allow_more(20_000)  # the daemon reports bytes when some arrive, at most ten times a second
             return any(told.fullmatch(step.text) for step in heard)
 
         await eventually(is_told, "bytes are told", within=30)

@@ -43,9 +43,7 @@ def prepare(
         archive.chmod(0o644)
         cluster = folders.clusters / request.cluster
         cluster.mkdir(mode=0o700, exist_ok=True)
-        if not read_daemon_url(
-            folders, request.cluster
-        ):  # also if a kill or a full disk left the file empty
+        if not read_daemon_url(folders, request.cluster):  # also if a kill or a full disk left the file empty
             (cluster / _DAEMON).write_text(daemon)
         for plan in request.hosts:
             _describe(

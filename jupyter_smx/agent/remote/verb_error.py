@@ -1,4 +1,4 @@
-"""Errors of remote commands in the form of the engine port's errors."""
+"""Errors of remote commands in the form of the engine port's errors; apart because each command module raises them."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from jupyter_smx.policy.lifecycle.dependencies import (
     resolve_dependencies,
 )
 from jupyter_smx.policy.lifecycle.environment import is_building
-from jupyter_smx.policy.scheduling.fair_queue import FairQueue, QueueEntry
+from jupyter_smx.policy.scheduling.fair_queue import FairQueue, QueueEntry, outdated_positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -158,6 +158,14 @@ class JobQueue:
             return None
         ahead = self._queues[job.spec.engine].count_ahead(place.entry)
         return None if ahead is None else ahead + 1
+
+    def outdated_jobs(self, reported: Mapping[str, int], limit: int) -> list[Job]:
+        """Return at most ``limit`` jobs whose reported position is noticeably another one than they have now."""
+        found: list[str] = []
+        for queue in self._queues.values():
+            if len(queue):
+                found += outdated_positions(queue.ordered_ids(), reported, limit - len(found))
+        return [self._jobs[each] for each in found]
 
     def task_count(self, array_id: str) -> int:
         """Count the live tasks of an array."""

@@ -87,6 +87,8 @@ class LiveState:
         """A host's reason for the end of a cluster; it is recorded when the cluster has ended."""
         self.unreachable: dict[str, str] = {}
         """Why hosts of a cluster cannot be reached now, by the cluster."""
+        self._reported_positions: dict[str, int] = {}
+        """The place in the queue that the newest event of a job has."""
         self._disk_wait = ""
         """Reason why records cannot be written, as "for free disk space"; "" while they can."""
         for cluster in self.clusters.values():
@@ -126,6 +128,7 @@ class LiveState:
         has_ends = any(is_final(job.state) for job in jobs)
         write = partial(self.store.write, jobs, clusters, events, array=array, clock=clock, durable=durable)
         self._write(write, may_use_reserve=has_ends)
+        self._note_positions(events)
         for job in jobs:
             if is_final(job.state):
                 self.jobs.pop(job.id, None)
@@ -184,7 +187,22 @@ class LiveState:
         """
         events = [Event(seq=0, at=self.clock(), job=self.summary(job)) for job in jobs]
         self._write(partial(self.store.write, events=events))
+        self._note_positions(events)
         self.change_signal.notify_all()
+
+    def _note_positions(self, events: Iterable[Event]) -> None:
+        for job in (event.job for event in events if event.job is not None):
+            if job.queue_position is None:
+                self._reported_positions.pop(job.id, None)
+            else:
+                self._reported_positions[job.id] = job.queue_position
+
+    def moved_jobs(self, limit: int) -> list[Job]:
+        """Return waiting jobs that moved in their queue since their last event, ``limit`` of them at most.
+
+        A job moves when one before it starts, and then nothing of its own record changes.
+        """
+        return self.job_queue.outdated_jobs(self._reported_positions, limit)
 
     def delete_job(self, job: Job) -> None:
         """Delete the record of a finished job and announce that it is gone.

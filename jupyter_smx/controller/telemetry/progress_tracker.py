@@ -108,7 +108,10 @@ class ProgressTracker:
                 self._change(job, replace(telemetry, usage=now))
 
     def tick(self) -> None:
-        """Update the expected ends of running jobs and the heads of the queues; call it about once a second."""
+        """Look at the expected ends of running jobs, at the heads of the lines and at who moved in them.
+
+        Call it about once a second.
+        """
         running = [job for job in self._live_state.jobs.values() if job.cluster]
         lines = {
             engine: self._live_state.job_queue.queued_jobs(engine)[:MAX_FORECAST_JOBS]
@@ -133,6 +136,8 @@ class ProgressTracker:
         for job_id in looked_at.keys() | self._live_state.outlooks.keys():
             if job_id in self._live_state.jobs:
                 self._update_forecast(self._live_state.jobs[job_id])
+        self._unannounced |= dict.fromkeys(job.id for job in self._live_state.moved_jobs(EVENTS_PER_SECOND))
+        self._schedule_announcement()
 
     async def read_final_metrics(self, job: Job) -> LogMetrics:
         """Read the rest of a job's logs; a verdict waits for it a moment and no longer."""

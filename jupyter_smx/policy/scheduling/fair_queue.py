@@ -17,7 +17,11 @@ wait anyway are delayed, and by ``MAX_DELAY`` at most.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 BURST_SIZE = 16
 """Waiting jobs from which on the queue is long."""
@@ -25,6 +29,8 @@ DEBOUNCE = 0.01
 """Seconds without a submission, after which no more is expected."""
 MAX_DELAY = 0.1
 """Seconds by which a long queue is delayed at most, however many submissions arrive."""
+EXACT_POSITIONS = 20
+"""Positions at the front of a queue that lists show exactly; further back a tenth more or less is near enough."""
 
 
 class QueueEntry(NamedTuple):
@@ -126,6 +132,20 @@ class _Tasks:
         if number >= len(self):
             return len(self)
         return number + (self.waiting[number].age < age)
+
+
+def outdated_positions(queue: Sequence[str], reported: Mapping[str, int], limit: int) -> list[str]:
+    """Name the jobs of a queue whose reported position is noticeably another one, the first of the queue first.
+
+    A job that starts moves all jobs behind it, of which there may be ten thousand, so at most ``limit`` are named.
+    """
+    found = (job for position, job in enumerate(queue, 1) if _is_outdated(reported.get(job), position))
+    return list(islice(found, limit))
+
+
+def _is_outdated(reported: int | None, position: int) -> bool:
+    tolerance = position // 10 if position > EXACT_POSITIONS else 0
+    return reported is None or abs(reported - position) > tolerance
 
 
 def next_schedule_at(waiting: int, submitted_at: float, scheduled_at: float) -> float:

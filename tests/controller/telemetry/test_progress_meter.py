@@ -16,6 +16,7 @@ from jupyter_smx.controller.telemetry import progress_tracker
 from jupyter_smx.controller.telemetry.log_metrics import LogMetrics, LogMetricsReader
 from jupyter_smx.controller.telemetry.progress_tracker import EVENTS_PER_SECOND, MAX_FORECAST_JOBS, ProgressTracker
 from jupyter_smx.controller.transfer.job_folder import JobFolder
+from jupyter_smx.model.spec.array import ArrayTask
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.testing.eventually import eventually
@@ -327,6 +328,25 @@ async def test_of_ten_thousand_waiting_jobs_only_the_first_are_looked_at(world: 
     known = [job for job in jobs if world.books.summary(job).expected_start_at is not None]
     assert len(known) == MAX_FORECAST_JOBS
     assert len(world.meter._past_runs) == MAX_FORECAST_JOBS + 1
+
+
+async def test_tasks_that_wait_are_told_their_positions_when_some_of_their_array_start(world: World) -> None:
+    array = ArrayTask(id="a", name="tree", index=0, size=6)
+    tasks = [a_job(number, spec=a_spec(array=replace(array, index=number))) for number in range(6)]
+    world.books.save(jobs=tasks)
+    shown = {job.id: job.queue_position for job in (event.job for event in world.events()) if job is not None}
+    assert list(shown.values()) == [1, 2, 3, 4, 5, 6]
+    for task in tasks[:2]:
+        world.books.save(jobs=[replace(task, cluster="c", state=SecondaryStatus.STARTING)])
+    since = world.store.last_seq()
+    world.meter.tick()
+    await eventually(lambda: world.events(since))
+    shown |= {job.id: job.queue_position for job in (event.job for event in world.events()) if job is not None}
+    assert list(shown.values()) == [None, None, 1, 2, 3, 4]
+    told = world.store.last_seq()
+    world.meter.tick()
+    assert world.books.moved_jobs(100) == []
+    assert world.store.last_seq() == told
 
 
 async def test_an_owner_that_was_replaced_says_so_and_tells_nothing(world: World, tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from jupyter_smx.policy.scheduling.fair_queue import (
     BURST_SIZE,
     DEBOUNCE,
+    EXACT_POSITIONS,
     MAX_DELAY,
     FairQueue,
     QueueEntry,
     next_schedule_at,
+    outdated_positions,
 )
 
 if TYPE_CHECKING:
@@ -146,6 +148,19 @@ def test_a_queue_forgets_arrays_of_which_nobody_waits_or_runs() -> None:
     queue.add_running("a", -1)
     queue.count_ahead(waiter)
     assert vars(queue) == vars(FairQueue())
+
+
+def test_a_position_near_the_front_is_reported_whenever_it_changes_and_one_far_back_seldom() -> None:
+    queue = [str(number) for number in range(1, 101)]
+    reported = {job: int(job) for job in queue}
+    assert outdated_positions(queue, reported, 100) == []
+    assert outdated_positions(queue[1:], reported, 100) == queue[1 : EXACT_POSITIONS + 1]
+    assert outdated_positions(queue[50:], reported, 100) == queue[50:]
+
+
+def test_a_position_that_was_never_reported_is_one_to_report_and_there_is_a_limit() -> None:
+    assert outdated_positions(["a", "b", "c"], {"b": 2}, 100) == ["a", "c"]
+    assert outdated_positions(["a", "b", "c"], {}, 2) == ["a", "b"]
 
 
 moments = st.floats(0.0, 1000.0)

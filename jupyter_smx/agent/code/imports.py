@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
-from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Optional, Set
+from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 from jupyter_smx.agent.system.processes import process
 
@@ -25,6 +25,8 @@ _MACHINERY = ("importlib", "_frozen_importlib", "_frozen_importlib_external", "j
 _LOOKS_ALWAYS = (3, 11)
 """Older Pythons look at the spec in import statements, and not in :func:`importlib.import_module`."""
 _COMPILED = tuple(EXTENSION_SUFFIXES)
+_SITE_FOLDERS = ("site-packages", "dist-packages")
+"""Names of the folders that installers fill."""
 _PYTHONS_OWN = (_STDLIB_FOLDER, os.path.join(_STDLIB_FOLDER, "lib-dynload"))
 
 
@@ -313,13 +315,28 @@ def _put(name: str, found: Dict[str, List[str]]) -> None:
     spec = getattr(sys.modules.get(name), "__spec__", None)
     folder = folder_of(name, spec)
     if folder:
-        found.setdefault(folder, []).append(name)
+        place, full_name = _installed_name(folder, name)
+        found.setdefault(place, []).append(full_name)
     elif getattr(spec, "origin", None) is None and getattr(spec, "submodule_search_locations", None) is not None:
         # A namespace package has no folder of its own; its modules may come from several.
         depth = name.count(".") + 1
         inside = [one for one in list(sys.modules) if one.startswith(name + ".") and one.count(".") == depth]
         for one in sorted(inside):
             _put(one, found)
+
+
+def _installed_name(folder: str, name: str) -> Tuple[str, str]:
+    """Give the folder of an installer, and the dotted name there, of a module that lies deeper inside one.
+
+    A compiled part of a package may be loaded under its last name alone, as ``_ni_label`` of ``scipy.ndimage``, and a
+    package may have folders of its own on the path. An egg is a folder of its own for each distribution.
+    """
+    parts = folder.split(os.sep)
+    depth = max((depth for depth, part in enumerate(parts, 1) if part in _SITE_FOLDERS), default=0)
+    inside = parts[depth:]
+    if not depth or not inside or any(part.endswith(".egg") for part in inside):
+        return folder, name
+    return os.sep.join(parts[:depth]), ".".join([*inside, name])
 
 
 def folder_of(name: str, spec: Any) -> str:
@@ -348,8 +365,8 @@ def is_user_module(name: str) -> bool:
 
 
 def _is_installed(folder: str) -> bool:
-    """Return True if an installer fills a folder; a project in development has metadata of another kind beside it."""
-    if os.path.basename(folder) in ("site-packages", "dist-packages"):
+    """Say whether an installer fills a folder; a project in development has metadata of another kind beside it."""
+    if os.path.basename(folder) in _SITE_FOLDERS:
         return True
     try:
         return any(name.endswith(".dist-info") for name in os.listdir(folder))

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
 from jupyter_smx.agent.code import imports
@@ -144,10 +145,16 @@ def _code_files(folder: str) -> Optional[List[str]]:
     return found
 
 
+def _module_file(base: str) -> str:
+    """Give the file of a module, which may be a compiled one; the last one is that of the source, there or not."""
+    files = [base + suffix for suffix in EXTENSION_SUFFIXES]
+    return next(filter(os.path.isfile, files), base + ".py")
+
+
 def _describe_user_module(folder: str, name: str) -> Dict[str, str]:
     """Describe a module of the user's: its place, and a hash of its file or of the Python files of its folder."""
     base = os.path.join(folder, *name.split("."))
-    path = base if os.path.isdir(base) else base + ".py"
+    path = base if os.path.isdir(base) else _module_file(base)
     described = {"name": name, "path": path, "sha256": ""}
     try:
         if path != base:

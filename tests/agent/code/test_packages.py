@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import zipfile
-from importlib.machinery import ModuleSpec
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -165,6 +166,43 @@ def test_a_folder_that_is_forgotten_while_somebody_searches_is_known_to_that_sea
     monkeypatch.setattr(packages._Search, "begin", forget_and_begin)
     assert find(known, {str(gone): ["thing"], str(here): ["mine"]}).packages == {"Thing": "1.5"}
     assert (started, list(known._indexes)) == ([True], [str(here)])
+
+
+def imported_as(monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> dict[str, list[str]]:
+    """Give what a job imported whose new modules have these files."""
+    imports.begin_job()
+    for name, file in files.items():
+        module = ModuleType(name)
+        module.__spec__ = ModuleSpec(name, None, origin=file)
+        monkeypatch.setitem(sys.modules, name, module)
+    return imports.imports_by_folder()
+
+
+def test_a_compiled_part_of_a_package_that_is_loaded_under_its_last_name_belongs_to_the_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    part = "/far/lib/python3.11/site-packages/scipy/ndimage/_ni_label.cpython-311-x86_64-linux-gnu.so"
+    imported = imported_as(monkeypatch, {"_ni_label": part, "mine": "/home/me/mine.py"})
+    assert imported == {"/far/lib/python3.11/site-packages": ["scipy.ndimage._ni_label"], "/home/me": ["mine"]}
+    shelf = {"stamp": 1, "modules": {"scipy": ["scipy"]}, "versions": {"scipy": "1.17"}, "direct": {}}
+    nothing = {"stamp": 1, "modules": {}, "versions": {}, "direct": {}}
+    found = packages.resolve(imported, {"/far/lib/python3.11/site-packages": shelf, "/home/me": nothing})
+    assert (found.packages, found.installed) == ({"scipy": "1.17"}, ["scipy"])
+    assert found.own == [{"folder": "/home/me", "name": "mine"}]
+
+
+def test_a_module_of_an_egg_or_beside_packages_keeps_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    egg, beside = "/far/site-packages/Thing-1.5.egg", "/far/dist-packages"
+    imported = imported_as(monkeypatch, {"thing": f"{egg}/thing.py", "other": f"{beside}/other.py"})
+    assert imported == {egg: ["thing"], beside: ["other"]}
+
+
+def test_a_compiled_module_of_the_user_has_a_hash(
+    tmp_path: Path, loop: Loop, find: Callable[..., packages.PackageReport]
+) -> None:
+    (tmp_path / f"fast{EXTENSION_SUFFIXES[0]}").write_bytes(b"compiled")
+    (own,) = find(packages.PackageIndex(loop), {str(tmp_path): ["fast"]}).own
+    assert (own["path"], len(own["sha256"])) == (str(tmp_path / f"fast{EXTENSION_SUFFIXES[0]}"), 64)
 
 
 def test_what_an_agent_brings_in_its_archive_is_no_package_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:

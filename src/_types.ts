@@ -99,6 +99,7 @@ export interface ArraySummary {
   instances: string;
   created_at: number;
   counts: ArrayCounts;
+  ended_at: number | null;
 }
 /**
  * Which task of which array a job is.

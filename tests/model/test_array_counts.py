@@ -41,7 +41,7 @@ def test_a_summary_says_everything_of_the_record_but_the_digest() -> None:
         instances="local × 1",
         created_at=5.0,
     )
-    summary = array_summary(array, ArrayCounts(pending=3))
+    summary = array_summary(array, ArrayCounts(pending=3), None)
     assert summary.counts == ArrayCounts(pending=3)
     told = set(array.__struct_fields__) - {"digest"}
     assert {name: getattr(summary, name) for name in told} == {name: getattr(array, name) for name in told}

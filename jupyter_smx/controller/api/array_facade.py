@@ -45,6 +45,8 @@ class ArrayFacade:
         self._records = live_state.store.arrays
         self._reconciler = reconciler
         self._validator = validator
+        self._ends: dict[str, float] = {}
+        """When each array ended that was listed since; all its tasks are read for it, and it does not change."""
 
     def submit(self, array_id: str, wish: ArrayRequest, interpreter: str | None = None) -> tuple[ArraySummary, bool]:
         """Admit all tasks, or refuse them all; a repeated request returns the same array.
@@ -141,8 +143,15 @@ class ArrayFacade:
         return self._records.find(ref)
 
     def summary(self, array: Array) -> ArraySummary:
-        """Return the summary of an array, as lists show it."""
-        return array_summary(array, self._records.counts(array.id))
+        """Say of an array what lists show."""
+        counts = self._records.counts(array.id)
+        return array_summary(array, counts, None if counts.remaining_count() else self._end_of(array))
+
+    def _end_of(self, array: Array) -> float | None:
+        known = self._ends.get(array.id)
+        if known is None and (known := self._records.last_end(array.id)) is not None:
+            self._ends[array.id] = known
+        return known
 
     def newest(self, limit: int) -> list[ArraySummary]:
         """Return the newest arrays."""

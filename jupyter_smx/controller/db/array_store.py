@@ -27,6 +27,15 @@ _encode = msgspec.json.Encoder().encode
 _decode_array = msgspec.json.Decoder(Array).decode
 _decode_summary = msgspec.json.Decoder(JobSummary).decode
 
+
+class _End(msgspec.Struct):
+    """What is read of a summary to know when a task ended."""
+
+    ended_at: float | None = None
+
+
+_decode_end = msgspec.json.Decoder(_End).decode
+
 arrays = Table(
     "arrays",
     tables.metadata,
@@ -150,6 +159,11 @@ class ArrayStore:
     def tasks(self, array_id: str) -> list[JobSummary]:
         """Return the tasks of an array in their order, as of the last write of each, without deleted ones."""
         return decode_readable(_decode_summary, self._rows("tasks", ref=array_id))
+
+    def last_end(self, array_id: str) -> float | None:
+        """Return when the last task of an array ended; None if no task has ended."""
+        ends = decode_readable(_decode_end, self._rows("tasks", ref=array_id))
+        return max((end.ended_at for end in ends if end.ended_at is not None), default=None)
 
     def single_jobs(self, limit: int) -> list[JobSummary]:
         """Return the newest jobs that are no tasks."""

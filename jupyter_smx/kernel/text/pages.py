@@ -72,9 +72,13 @@ def jobs_page(jobs: Iterable[JobSummary], now: float, arrays: Iterable[ArraySumm
 
 
 def _array_row(array: ArraySummary, now: float) -> tuple[str, ...]:
-    took = format_duration(max(0.0, now - array.created_at)) if array.counts.remaining_count() else ""
+    is_over = not array.counts.remaining_count()
+    # An older controller does not say when an array ended.
+    end = array.ended_at if is_over else now
+    took = "" if end is None else format_duration(max(0.0, end - array.created_at))
+    ended = format_moment(end, now) if is_over and end is not None else ""
     said = ", ".join(part for part in (array.title, format_counts(array)) if part)
-    return (array.name, array.counts.status().value, "", array.instances, took, "", "", said)
+    return (array.name, array.counts.status().value, "", array.instances, took, ended, "", said)
 
 
 def _job_row(job: JobSummary, now: float) -> tuple[str, ...]:

@@ -107,6 +107,8 @@ class ArraySummary(ArrayFacts, frozen=True, kw_only=True):
     """An array in lists."""
 
     counts: ArrayCounts
+    ended_at: float | None = None
+    """When the last task ended; None while one has no verdict."""
 
 
 def task_id(array_id: str, index: int) -> str:
@@ -114,9 +116,10 @@ def task_id(array_id: str, index: int) -> str:
     return f"{array_id[: 32 - _INDEX_DIGITS]}{index:0{_INDEX_DIGITS}x}"
 
 
-def array_summary(array: Array, counts: ArrayCounts) -> ArraySummary:
-    """Return the summary of an array with these counts of tasks."""
-    return ArraySummary(counts=counts, **{name: getattr(array, name) for name in ArrayFacts.__struct_fields__})
+def array_summary(array: Array, counts: ArrayCounts, ended_at: float | None) -> ArraySummary:
+    """Give the summary of an array whose tasks are where ``counts`` says."""
+    facts = {name: getattr(array, name) for name in ArrayFacts.__struct_fields__}
+    return ArraySummary(counts=counts, ended_at=ended_at, **facts)
 
 
 def format_counts(summary: ArraySummary) -> str:

@@ -65,6 +65,18 @@ async def test_a_long_poll_answers_when_one_more_task_has_ended(world: World) ->
     assert answer["tasks"] == []
 
 
+async def test_an_array_ends_with_its_last_task(world: World) -> None:
+    await world.ask("POST", "/v1/arrays", body(world, 2, max_concurrent=1))
+    for index, at in enumerate((2_000.0, 1_000.0)):
+        assert (await world.ask("GET", f"/v1/arrays/{ARRAY}?tasks=0")).json()["ended_at"] is None
+        task = world.books.jobs[task_id(ARRAY, index)]
+        world.books.save(jobs=[replace(task, state=SecondaryStatus.STOPPED, ended_at=at)])
+    (listed,) = (await world.ask("GET", "/v1/arrays?limit=5")).json()["arrays"]
+    assert listed["ended_at"] == 2_000.0
+    await world.ask("DELETE", f"/v1/jobs/{task_id(ARRAY, 0)}")
+    assert (await world.ask("GET", f"/v1/arrays/{ARRAY}?tasks=0")).json()["ended_at"] == 2_000.0
+
+
 async def test_an_array_that_is_no_array_is_refused_with_its_field(world: World) -> None:
     answer = await world.ask("POST", "/v1/arrays", body(world, 0))
     assert (answer.status, answer.json()["field"]) == (400, "tasks")

@@ -72,17 +72,33 @@ def test_the_end_time_has_the_day_of_an_older_job_and_none_while_it_runs() -> No
     assert not re.search(r"\d\d:\d\d", jobs_page([running], NOW)[0])
 
 
-def test_jobs_and_arrays_are_listed_newest_first() -> None:
-    older, newer = (replace(DONE, name=f"job-{age}", created_at=NOW - age) for age in (300, 100))
-    array = ArraySummary(
+def an_array(counts: ArrayCounts, ended_at: float | None) -> ArraySummary:
+    return ArraySummary(
         id="cd" * 16,
         name="grid-cdcdcd",
         base_name="grid",
         kind="train",
         size=2,
         created_at=NOW - 200,
-        counts=ArrayCounts(completed=2),
+        counts=counts,
+        ended_at=ended_at,
     )
+
+
+def test_an_array_that_is_over_has_an_end_time_and_how_long_it_took() -> None:
+    over, runs = ArrayCounts(completed=2), ArrayCounts(completed=1, running=1)
+    row = jobs_page([], NOW, [an_array(over, NOW - 140)])[0].splitlines()[1]
+    assert row.split()[:4] == ["grid-cdcdcd", "Completed", "1", "min"]
+    assert re.findall(r"\d\d:\d\d", row) == ["14:27"]
+    row = jobs_page([], NOW, [an_array(runs, None)])[0].splitlines()[1]
+    assert "3 min 20 s" in row
+    assert not re.search(r"\d\d:\d\d", row)
+    assert "min" not in jobs_page([], NOW, [an_array(over, None)])[0]  # as an older controller answers
+
+
+def test_jobs_and_arrays_are_listed_newest_first() -> None:
+    older, newer = (replace(DONE, name=f"job-{age}", created_at=NOW - age) for age in (300, 100))
+    array = an_array(ArrayCounts(completed=2), NOW - 100)
     lines = jobs_page([older, newer], NOW, [array])[0].splitlines()[1:]
     assert [line.split()[0] for line in lines] == ["job-100", "grid-cdcdcd", "job-300"]
 

@@ -46,6 +46,12 @@ export interface IResponse<T> {
 /** What is used of the answer that hands a job in. */
 export type SubmittedJob = Pick<Job, 'id' | 'name'>;
 
+/** Recognizes what the server half says of some bytes; null for anything else. */
+export interface IHeadReader<T> {
+  ofLine(line: object): T | null;
+  ofHeaders(headers: Headers): T | null;
+}
+
 /** Whose hosts a shell opens on. */
 export type ShellTarget = 'jobs' | 'pools';
 
@@ -134,8 +140,15 @@ export class ApiClient {
     return (await dataOf(await this.respond(path, init))) as T;
   }
 
-  /** Read an answer that has a line of JSON before its bytes; the page of a proxy has no such line. */
-  async readBytes<T>(path: string, init: RequestInit): Promise<{ head: T; bytes: Uint8Array }> {
+  /**
+   * Read an answer that has a line of JSON before its bytes. An older server half has it in headers alone; the page of a
+   * proxy has neither.
+   */
+  async readBytes<T>(
+    path: string,
+    reader: IHeadReader<T>,
+    init: RequestInit
+  ): Promise<{ head: T; bytes: Uint8Array }> {
     const response = await this.respond(path, init);
     let body: Uint8Array;
     try {
@@ -144,11 +157,16 @@ export class ApiClient {
       throw lostError(reason);
     }
     const end = body.indexOf(NEWLINE);
-    const head = parseObject(new TextDecoder().decode(body.subarray(0, Math.max(end, 0))));
-    if (head === null) {
+    const line = parseObject(new TextDecoder().decode(body.subarray(0, Math.max(end, 0))));
+    const head = line && reader.ofLine(line);
+    if (head !== null) {
+      return { head, bytes: body.slice(end + 1) };
+    }
+    const older = reader.ofHeaders(response.headers);
+    if (older === null) {
       throw pageError(response);
     }
-    return { head: head as T, bytes: body.slice(end + 1) };
+    return { head: older, bytes: body };
   }
 
   private async request<T>(action: Action, parts: IRequestParts = {}): Promise<IResponse<T>> {

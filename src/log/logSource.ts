@@ -1,7 +1,7 @@
 // Reads the log of one job over the REST API: bytes at an offset, matches of a search, and the URL of the file.
 
 import type { LogResponseCursor } from '../_types';
-import type { ApiClient } from '../api/client';
+import type { ApiClient, IHeadReader } from '../api/client';
 import { pathOf } from '../api/routes';
 
 /** Which of a job's logs: '' is its first host, 0 its newest run. */
@@ -57,13 +57,36 @@ export interface ILogSource {
   address(which: ILogId, name: string): string;
 }
 
+/** What is said of the bytes of a log; a server half that was not restarted since an update says it in headers alone. */
+const CURSOR: IHeadReader<LogResponseCursor> = {
+  ofLine: line => {
+    // The first line of the job's own log may be JSON, too.
+    const { offset, hosts } = line as Partial<LogResponseCursor>;
+    return typeof offset === 'number' && Array.isArray(hosts) ? (line as LogResponseCursor) : null;
+  },
+  ofHeaders: headers => {
+    const said = (name: string): string => headers.get(`X-Smx-${name}`) ?? '';
+    return said('Offset') === ''
+      ? null
+      : {
+          offset: Number(said('Offset')),
+          total: Number(said('Total')),
+          final: said('Final') === '1',
+          host: said('Host'),
+          hosts: said('Hosts').split(','),
+          attempt: Number(said('Attempt')),
+          attempts: Number(said('Attempts'))
+        };
+  }
+};
+
 /** The logs of a job. */
 export function createLogSource(api: ApiClient, id: string): ILogSource {
   return {
     read: async (query, signal) => {
       // Proxies remove headers that they do not know, so the cursor comes in the body.
       const path = pathOf('read_log', id) + queryOf({ ...query, cursor: 'body' });
-      const { head, bytes } = await api.readBytes<LogResponseCursor>(path, { signal });
+      const { head, bytes } = await api.readBytes(path, CURSOR, { signal });
       return partOf(head, bytes);
     },
     find: ({ text, matchCase, ...where }, signal) => {

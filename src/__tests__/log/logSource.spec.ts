@@ -69,6 +69,23 @@ describe('a log over the routes of the server', () => {
     expect([part.host, part.attempt, part.attempts]).toEqual(['algo-1', 1, 2]);
   });
 
+  it('is read from a server half that is older than the page', async () => {
+    const headers = {
+      'X-Smx-Offset': '14',
+      'X-Smx-Total': '20',
+      'X-Smx-Final': '0',
+      'X-Smx-Host': 'algo-2',
+      'X-Smx-Hosts': 'algo-1,algo-2',
+      'X-Smx-Attempt': '2',
+      'X-Smx-Attempts': '3'
+    };
+    const log = createLogSource(apiOf(answer('{"step": 1}\nx\n', headers)), 'job');
+    const part = await log.read({ host: '', attempt: 0, limit: 14, wait: 0 }, signal);
+    expect(new TextDecoder().decode(part.bytes)).toBe('{"step": 1}\nx\n');
+    expect(part).toMatchObject({ start: 0, next: 14, total: 20, isFinal: false, host: 'algo-2' });
+    expect([part.hosts, part.attempt, part.attempts]).toEqual([['algo-1', 'algo-2'], 2, 3]);
+  });
+
   it.each([
     ['a page', {}, 'broken'],
     ['a page to log in', { login: 'yes' }, 'loggedOut']

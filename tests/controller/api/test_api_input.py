@@ -18,7 +18,7 @@ from serving import World
 from jupyter_smx.controller.api import handlers
 from jupyter_smx.controller.db.store import Store
 from jupyter_smx.controller.singleton import ListenSocket
-from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.errors import RefusedError, SmxError
 from jupyter_smx.model.spec.job_spec import MAX_SPEC_BYTES, JobSpec
 from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.limits import Limits
@@ -285,3 +285,17 @@ async def test_a_controller_that_was_replaced_leaves_although_nobody_asks_it_any
     newer = Store.open(tmp_path / "smx.sqlite")
     await asyncio.wait_for(running, 10)
     newer.close()
+
+
+async def test_an_engine_that_is_not_installed_is_refused_before_anything_is_recorded(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise RefusedError("--engine: Docker is not installed on this machine.", field="engine", value="docker")
+
+    monkeypatch.setattr(world.engine, "check_installed", refuse, raising=False)
+    seq = world.books.store.last_seq()
+    array = {"id": an_id(2), "spec": world.wish()["spec"], "tasks": [{}, {}]}
+    for target, body in (("jobs", world.wish()), ("arrays", array), ("plan", world.wish())):
+        assert is_a_refusal(await world.ask("POST", f"/v1/{target}", body), 422)["field"] == "engine"
+    assert (world.books.jobs, world.books.clusters, world.books.store.last_seq()) == ({}, {}, seq)

@@ -88,9 +88,11 @@ class ControllerServer:
         self._progress_tracker = ProgressTracker(
             folder.jobs, self.live_state, partial(_is_bounded, engine_of), self._on_fenced, partial(slots_of, engine_of)
         )
-        self._log_collector = self._new_log_collector(folder.jobs, log_limit_bytes(limits), engine_of)
+        self._log_collector = self._new_log_collector(folder, log_limit_bytes(limits), engine_of)
         self._output_stager = OutputStager(folder.jobs)
-        self._usage_recorder = UsageRecorder(folder.jobs, self._agents, self._progress_tracker.on_sample)
+        self._usage_recorder = UsageRecorder(
+            folder.jobs, self._agents, self._progress_tracker.on_sample, is_network=bool(folder.network_type)
+        )
         finalizer = self._new_finalizer(engine_of)
         self.reconciler = JobReconciler(
             self.live_state,
@@ -113,9 +115,15 @@ class ControllerServer:
         }
         self.server = make_server(self._handler_services(facade), min(IDLE_CONNECTION, idle_exit))
 
-    def _new_log_collector(self, folder: Path, limit: int, engine_of: Callable[[str], Engine]) -> LogCollector:
-        spool_of = partial(_spool_of, engine_of)
-        return LogCollector(folder, self._agents, self._on_log_growth, limit=limit, spool_of=spool_of)
+    def _new_log_collector(self, folder: DataFolder, limit: int, engine_of: Callable[[str], Engine]) -> LogCollector:
+        return LogCollector(
+            folder.jobs,
+            self._agents,
+            self._on_log_growth,
+            limit=limit,
+            spool_of=partial(_spool_of, engine_of),
+            is_network=bool(folder.network_type),
+        )
 
     def _new_finalizer(self, engine_of: Callable[[str], Engine]) -> JobFinalizer:
         finalizer = JobFinalizer(

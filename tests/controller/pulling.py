@@ -20,12 +20,14 @@ CONTENT = b"0123456789" * 1000
 
 
 @asynccontextmanager
-async def pulling(folder: Path) -> AsyncIterator[tuple[FakeAgent, Agents, LogCollector]]:
+async def pulling(
+    folder: Path, *, is_network: bool = False
+) -> AsyncIterator[tuple[FakeAgent, Agents, LogCollector]]:
     async with FakeAgent(folder / "a") as agent:
         agent.files[(JOB.id, "log")] = CONTENT
         doors = Doors(agent)
         agents = Agents(lambda *_: None, lambda *_: None)
-        pump = LogCollector(folder / "jobs", agents, lambda _job: None)
+        pump = LogCollector(folder / "jobs", agents, lambda _job: None, is_network=is_network)
         await agents.open(doors, doors.handle(), 1)  # type: ignore[arg-type]
         yield agent, agents, pump
         await pump.close()

@@ -13,6 +13,7 @@ from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.resources.log_limit import MAX_STEP
 from jupyter_smx.agent.wire import MAX_BODY
 from jupyter_smx.controller.telemetry.log_copy import LogCopy
+from jupyter_smx.controller.telemetry.log_disk import LogDisk, write_piece
 from jupyter_smx.controller.transfer.host_spool import empty_copied, free_copied, raise_if_temporary, spool_location
 from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError
 from jupyter_smx.controller.transfer.read_ahead import read_ahead
@@ -59,8 +60,9 @@ class LogCollector:
     The cursor is the size of the file in the job's folder (``path_of``), so that a new controller continues there. Each
     new piece calls ``on_bytes(job id)``. ``name`` is the file's on the host.
 
-    A file takes at most ``limit`` bytes on disk (0: no limit). ``spool_of`` returns the folder of a job on a host if it
-    is on this machine: collected parts of a large file are freed there.
+    A file takes at most ``limit`` bytes on disk (0: no limit). ``spool_of`` gives the folder of a job on a host where
+    that is on this machine: what is here of a large file is given back there. ``is_network`` says that the jobs' folder
+    is on a network file system.
     """
 
     def __init__(
@@ -73,7 +75,11 @@ class LogCollector:
         path_of: Callable[[JobFolder, str, int], Path] = JobFolder.log,
         limit: int = 0,
         spool_of: Callable[[Job, str], Path | None] = _remote,
+        is_network: bool = False,
     ) -> None:
+        self._disk = LogDisk(is_network=is_network)
+        self._sizes: dict[LogKey, int] = {}
+        """Bytes that are here of logs on a network file system, which is not asked for each."""
         self._limit = limit
         self._spool_of = spool_of
         self._can_punch = True
@@ -123,6 +129,8 @@ class LogCollector:
         if stream is None and spool is not None:
             total = max(total, await spool.size(self._name))
         self._target_sizes[key] = max(total, self._target_sizes.get(key, 0))
+        if self._disk.is_network and key not in self._sizes:
+            self._sizes[key] = await self._disk.call(partial(self._file_size, job.id, host, job.attempt))
         ways = self._ways(job, host, stream, spool)
         patient = spool is None or spool.path is None
         while self.size(job.id, host, job.attempt) < total:
@@ -134,6 +142,7 @@ class LogCollector:
         self._target_sizes.pop(key, None)
         self._freed_sizes.pop(key, None)
         here = self.size(job.id, host, job.attempt)
+        self._sizes.pop(key, None)
         if here >= min(LARGE_LOG, self._limit or LARGE_LOG):
             await asyncio.to_thread(self._settle, job, host, here, None if spool is None else spool.path)
 
@@ -182,7 +191,12 @@ class LogCollector:
             await asyncio.wait({running})
 
     def size(self, job_id: str, host: str, attempt: int = 1) -> int:
-        """Count the collected bytes."""
+        """Count the bytes that are here, on a network file system those that this process knows of."""
+        if self._disk.is_network:
+            return self._sizes.get((job_id, attempt, host), 0)
+        return self._file_size(job_id, host, attempt)
+
+    def _file_size(self, job_id: str, host: str, attempt: int) -> int:
         try:
             return self._path_of(JobFolder(self._jobs_folder, job_id), host, attempt).stat().st_size
         except OSError:
@@ -196,6 +210,7 @@ class LogCollector:
         for puller in pullers:
             puller.cancel()
         await asyncio.gather(*pullers, return_exceptions=True)
+        self._disk.shut_down()
 
     def _start(self, job: Job, host: str, read: ReadPiece) -> asyncio.Task[None]:
         puller = asyncio.get_running_loop().create_task(
@@ -219,29 +234,43 @@ class LogCollector:
     async def _pull(self, job: Job, host: str, read: ReadPiece) -> None:
         path = self._path_of(JobFolder(self._jobs_folder, job.id), host, job.attempt)
         try:
-            with closing(self._open(path)) as copy:
+            copy = await self._disk.open(partial(self._open, path))
+            try:
                 while await self._pull_to_gap(job, host, copy, read):
                     pass
                 if self._can_punch and not copy.can_punch:
                     self._can_punch = False
                     _log.warning("%s: this file system cannot leave out a part of a file; logs stay whole", path)
+            finally:
+                self._disk.close(copy)
         except OSError as error:
             raise _disk_error(path, error) from error
+
+    def _limit_copy(self, key: LogKey, copy: LogCopy) -> None:
+        copy.limit(self._total(key))
+        self._note_size(key, copy)
+
+    def _write(self, key: LogKey, copy: LogCopy, piece: bytes) -> tuple[int, bool]:
+        written = write_piece(copy, piece, self._total(key))
+        self._note_size(key, copy)
+        return written
+
+    def _note_size(self, key: LogKey, copy: LogCopy) -> None:
+        if self._disk.is_network:
+            self._sizes[key] = copy.size()
 
     async def _pull_to_gap(self, job: Job, host: str, copy: LogCopy, read: ReadPiece) -> bool:
         """Read up to the end, or to a gap; return True if more follows after the gap."""
         key = _key(job, host)
-        copy.limit(self._total(key))
+        await self._disk.call(partial(self._limit_copy, key, copy))
         ahead = read_ahead(read, copy.cursor, lambda: copy.stop(self._total(key)), piece=PIECE)
         async with aclosing(ahead) as pieces:
             async for piece in pieces:
-                # At its place: a controller that was replaced while it slept writes the same bytes again.
-                copy.write(piece, self._total(key))
+                cursor, is_in_gap = await self._disk.call(partial(self._write, key, copy, piece))
                 self._on_bytes(job.id)
-                self._free(job, host, copy.cursor)
-                if copy.is_in_gap(self._total(key)):
+                self._free(job, host, cursor)
+                if is_in_gap:
                     return True
-                copy.limit(self._total(key))
         return False
 
     def _total(self, key: LogKey) -> int:

@@ -44,6 +44,10 @@ class LogCopy:
         self._gap = NO_GAP
         self._zeros_begin = self.cursor  # where the zeros begin with which the last piece ended
 
+    def size(self) -> int:
+        """Count the bytes that are here."""
+        return os.fstat(self._descriptor).st_size
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)

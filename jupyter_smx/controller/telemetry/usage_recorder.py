@@ -34,12 +34,24 @@ MAX_BACKLOG = 1_024
 class UsageRecorder:
     """The samples of all jobs. The newest figures of a host go to ``on_news(job id, host, figures)``."""
 
-    def __init__(self, jobs_folder: Path, agents: Agents, on_figures: Callable[[str, str, Usage], None]) -> None:
+    def __init__(
+        self,
+        jobs_folder: Path,
+        agents: Agents,
+        on_figures: Callable[[str, str, Usage], None],
+        *,
+        is_network: bool = False,
+    ) -> None:
         self._jobs_folder = jobs_folder
         self._agents = agents
         self._on_figures = on_figures
         self._collector = LogCollector(
-            jobs_folder, agents, lambda _job: None, name=host_layout.SAMPLES, path_of=JobFolder.samples
+            jobs_folder,
+            agents,
+            lambda _job: None,
+            name=host_layout.SAMPLES,
+            path_of=JobFolder.samples,
+            is_network=is_network,
         )
         self._remote_sizes: dict[tuple[str, int, str], int] = {}
 

@@ -100,7 +100,7 @@ class ControllerServer:
             self._log_collector,
             finalizer,
             engine_of,
-            environments=_environments(data_dir / "environments", limits),
+            environments=_environments(folder, limits),
             new_id=_new_cluster_id,
             user=user,
         )
@@ -315,9 +315,14 @@ class ControllerServer:
         self.reconciler.on_stream_closed(cluster)
 
 
-def _environments(folder: Path, limits: Limits) -> EnvironmentCache:
-    installer = Installer(limits.installer)
-    return EnvironmentCache(folder, installer, limit=limits.environment_limit, max_unused=limits.environments_kept)
+def _environments(folder: DataFolder, limits: Limits) -> EnvironmentCache:
+    return EnvironmentCache(
+        folder.records / "environments",
+        Installer(limits.installer),
+        limit=limits.environment_limit,
+        max_unused=limits.environments_kept,
+        is_cleaned=folder.has_local_records,
+    )
 
 
 def _spool_of(engine_of: Callable[[str], Engine], job: Job, host: str) -> Path | None:

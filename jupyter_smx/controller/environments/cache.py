@@ -7,9 +7,11 @@ import contextlib
 import logging
 import os
 import shutil
+import time
 from typing import TYPE_CHECKING, Protocol
 
 from jupyter_smx.agent.code.environment_build import LOCK, READY, VENV
+from jupyter_smx.controller.environments import unused_files
 from jupyter_smx.controller.environments.build_process import BuildError
 from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.lifecycle.environment import environment_id
@@ -56,11 +58,22 @@ class EnvironmentCache:
     """The folder ``environments`` of the data folder; each environment has one in it, named by its identity.
 
     ``limit`` is the number of seconds that a build may take, ``max_unused`` how many environments stay that nothing
-    uses.
+    uses. ``is_cleaned`` says that the system deletes unused files in the folder.
     """
 
-    def __init__(self, folder: Path, builder: Builder, *, limit: float, max_unused: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        builder: Builder,
+        *,
+        limit: float,
+        max_unused: int,
+        is_cleaned: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._folder = folder
+        self._is_cleaned = is_cleaned
+        self._clock = clock
         self._builder = builder
         self._limit = limit
         self._max_unused = max_unused
@@ -78,7 +91,9 @@ class EnvironmentCache:
         if key.environment is None:
             return True
         place = self._environment_folder(key.python, key.environment)
-        # The interpreter is a link to the base's, which may have been removed.
+        if self._is_cleaned and not unused_files.is_whole(place):
+            return False
+        # The interpreter is a link to the base's, which may be gone.
         return (place / READY).exists() and (place / VENV / "bin" / "python").exists()
 
     async def provide(self, key: ReuseKey, say: Callable[[str], None]) -> None:
@@ -124,6 +139,8 @@ class EnvironmentCache:
             await self._make_now(order, self._folder / name, python, environment)
 
     async def _make_now(self, order: _RunningBuild, folder: Path, python: str, environment: PythonEnvironment) -> None:
+        if self._is_cleaned:
+            await asyncio.to_thread(unused_files.create_marker, folder)
         build = asyncio.ensure_future(self._builder.build(folder, python, environment, order.report_step))
         build.add_done_callback(_retrieve_exception)
         try:
@@ -141,9 +158,14 @@ class EnvironmentCache:
 
     def mark_used(self, key: ReuseKey) -> None:
         """Note that an environment is needed now, so that older ones go before it."""
-        if key.environment is not None:
-            with contextlib.suppress(OSError):
-                os.utime(self._environment_folder(key.python, key.environment) / READY)
+        if key.environment is None:
+            return
+        place = self._environment_folder(key.python, key.environment)
+        with contextlib.suppress(OSError):
+            os.utime(place / READY)
+        now = self._clock()
+        if self._is_cleaned and unused_files.is_mark_due(place, now):
+            asyncio.get_running_loop().run_in_executor(None, unused_files.mark_all_used, place, now)
 
     def prune(self, in_use: Iterable[ReuseKey]) -> None:
         """Delete the environments that were not used for longest, if there are more than the limit.

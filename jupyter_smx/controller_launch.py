@@ -7,7 +7,6 @@ import errno
 import os
 import secrets
 import socket
-import stat
 import subprocess
 import sys
 import time
@@ -133,7 +132,7 @@ def ensure_folders() -> None:
     located = locate_data()
     # Each may be a link that the user made.
     for folder in dict.fromkeys((located.records.resolve(), located.chosen.resolve())):
-        _ensure_private(folder)
+        data_folder.make_private(folder)
     _ensure_records_id(located.records)
     path = socket_path()
     if len(os.fsencode(path)) > _SOCKET_PATH_LIMIT:
@@ -152,18 +151,6 @@ def _ensure_records_id(folder: Path) -> None:
         with contextlib.suppress(FileExistsError):
             path.hardlink_to(drafted)
         drafted.unlink()
-
-
-def _ensure_private(folder: Path) -> None:
-    for parent in reversed(folder.parents):
-        if not parent.is_dir():
-            parent.mkdir(mode=0o700, exist_ok=True)  # mkdir(parents=True) leaves their mode to the umask
-    folder.mkdir(mode=0o700, exist_ok=True)
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise PermissionError(errno.EPERM, "it belongs to another user", os.fspath(folder))
-    if status.st_mode & 0o077:
-        folder.chmod(0o700)
 
 
 def require_unix_sockets() -> None:

@@ -6,10 +6,14 @@ depends on the user, the data folder and the disks alone, and on no variable tha
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
+import secrets
 import stat
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +30,15 @@ PARENT_FOLDERS = (Path("/var/tmp"), Path("/tmp"))  # noqa: S108 - only a private
 
 _NAMES_IN_EACH = 9
 """Names that are tried in each parent folder, since another user may have taken some of them."""
+
+_TOKEN_FILE = ".records-token"
+"""In a data folder on a network: random digits that are a part of the name of its local folder.
+
+In containers that share ``/var/tmp`` people have the same number, and their homes the same path.
+"""
+_TOKEN = re.compile(r"[0-9a-f]{16}")
+_TOKEN_TRIES, _TOKEN_PAUSE = 50, 0.01
+"""How often, and after how many seconds each, the token is read that another process writes."""
 
 _DIGITS = 16
 _ESCAPED = re.compile(r"\\([0-7]{3})")
@@ -132,9 +145,12 @@ def _unescape(found: re.Match[str]) -> str:
     return chr(int(found[1], 8))
 
 
-def local_folder_names(chosen: Path, uid: int) -> list[str]:
-    """Give the names that a local folder may have, in the order in which they are tried. Pure."""
-    digest = hashlib.sha256(os.fsencode(chosen)).hexdigest()[:_DIGITS]
+def local_folder_names(chosen: Path, uid: int, token: str) -> list[str]:
+    """Give the names that a local folder may have, in the order in which they are tried. Pure.
+
+    ``token`` is that of the data folder, "" if it has none.
+    """
+    digest = hashlib.sha256(os.fsencode(chosen) + token.encode()).hexdigest()[:_DIGITS]
     stem = f"jupyter-smx-{uid}-{digest}"
     return [stem, *(f"{stem}-{number}" for number in range(2, _NAMES_IN_EACH + 1))]
 
@@ -144,11 +160,83 @@ def _local_folder(chosen: Path, uid: int) -> Path | None:
 
     It is made at once: a name that is merely free could be taken by another user before the controller starts.
     """
-    names = local_folder_names(Path(os.path.realpath(chosen)), uid)
     parents = [parent for parent in PARENT_FOLDERS if _is_safe_parent(parent, uid)]
+    if not parents:
+        return None
+    real = Path(os.path.realpath(chosen))
+    token = read_token(real)
+    if not token:
+        # A home that was full when its records began has no token, and keeps them when there is room again.
+        existing = _find_folder(parents, local_folder_names(real, uid, ""), uid)
+        if existing is not None:
+            return existing
+        token = _make_token(real)
+    names = local_folder_names(real, uid, token)
     # One that exists comes first, so that the folder stays the same when another name becomes free.
-    existing = (path for path in _paths(parents, names) if _is_private(path, uid))
-    return next(existing, None) or next(_make_folders(parents, names, uid), None)
+    return _find_folder(parents, names, uid) or next(_make_folders(parents, names, uid), None)
+
+
+def read_token(chosen: Path) -> str:
+    """Return the random digits of a data folder; "" if it has none."""
+    try:
+        text = (chosen / _TOKEN_FILE).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
+    return text if _TOKEN.fullmatch(text) else ""
+
+
+def _make_token(chosen: Path) -> str:
+    """Give a data folder its random digits, and return them; of several processes at once one does.
+
+    They are "" where the folder cannot be written.
+    """
+    path = chosen / _TOKEN_FILE
+    try:
+        make_private(chosen)
+        _write_new(path, f"{secrets.token_hex(8)}\n".encode())
+    except FileExistsError:
+        pass
+    except OSError:
+        return ""
+    for _ in range(_TOKEN_TRIES):
+        if token := read_token(chosen):
+            return token
+        time.sleep(_TOKEN_PAUSE)
+    return ""
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    """Write a file that does not exist yet; on a full disk none is left."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(file, content)
+        os.fsync(file)  # a network file system says here at the latest that it is full
+    except OSError:
+        with suppress(OSError):
+            path.unlink()
+        raise
+    finally:
+        os.close(file)
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and the folders above it for this user only.
+
+    :raises OSError: it cannot be made, or belongs to another user.
+    """
+    for parent in reversed(folder.parents):
+        if not parent.is_dir():
+            parent.mkdir(mode=0o700, exist_ok=True)  # mkdir(parents=True) leaves their mode to the umask
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise PermissionError(errno.EPERM, "it belongs to another user", os.fspath(folder))
+    if status.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def _find_folder(parents: Iterable[Path], names: Sequence[str], uid: int) -> Path | None:
+    return next((path for path in _paths(parents, names) if _is_private(path, uid)), None)
 
 
 def _paths(parents: Iterable[Path], names: Sequence[str]) -> Iterator[Path]:

@@ -49,8 +49,9 @@ class World:
         return place
 
     def times(self) -> dict[str, tuple[float, float]]:
-        """Give the times of access and of contents of all files and folders, links for themselves."""
-        found = {str(path.relative_to(self.place)): path.lstat() for path in self.place.rglob("*")}
+        """Give the times of access and of contents of all files and links; to look at a folder is an access."""
+        files = [path for path in self.place.rglob("*") if path.is_symlink() or not path.is_dir()]
+        found = {str(path.relative_to(self.place)): path.lstat() for path in files}
         return {name: (status.st_atime, status.st_mtime) for name, status in found.items()}
 
 

@@ -36,4 +36,4 @@ def test_jobs_run_and_their_outputs_are_at_home_while_the_records_are_on_a_local
     assert "jobs" not in told["records"]
     of_jobs = [path for path in told["home"] if path.startswith("jupyter/smx/jobs/")]
     assert {Path(path).name for path in of_jobs} >= {"model.tar.gz", "algo-1.log", "cell.py"}
-    assert {*told["home"]} == {*of_jobs, "job.py"}
+    assert {*told["home"]} == {*of_jobs, "job.py", "jupyter/smx/.records-token"}

@@ -43,7 +43,12 @@ class Machine:
         self.mounts.write_text("".join(f"{line} rw 0 0\n" for line in ("/dev/sda / ext4", *lines)))
 
     def names(self) -> list[str]:
-        return data_folder.local_folder_names(self.chosen, os.getuid())
+        return data_folder.local_folder_names(self.chosen, os.getuid(), data_folder.read_token(self.chosen))
+
+    def has_token(self, token: str) -> None:
+        """Let the data folder have a token from an earlier start."""
+        self.chosen.mkdir(mode=0o700, exist_ok=True)
+        (self.chosen / ".records-token").write_text(f"{token}\n")
 
 
 @pytest.fixture
@@ -53,6 +58,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(data_folder, "SYSTEM_MOUNTS", made.mounts)
     monkeypatch.setattr(data_folder, "PARENT_FOLDERS", (made.first, made.second))
     monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(made.chosen))
+    made.has_token("ab" * 8)
     return made
 
 
@@ -120,9 +126,45 @@ def test_the_parent_of_an_unmapped_root_is_safe(machine: Machine, monkeypatch: p
 
 
 def test_other_users_and_other_data_folders_have_other_names() -> None:
-    first = data_folder.local_folder_names(Path("/home/me/smx"), 1000)
-    others = [data_folder.local_folder_names(Path(path), uid) for path, uid in (("/home/me/smx", 1001), ("/b", 1000))]
-    assert len({*first, *others[0], *others[1]}) == len(first) * 3
+    chosen = Path("/home/me/smx")
+    folders = [(chosen, 1000, "a"), (chosen, 1001, "a"), (Path("/b"), 1000, "a"), (chosen, 1000, "b")]
+    names = [data_folder.local_folder_names(*folder) for folder in folders]
+    assert len({name for each in names for name in each}) == len(names[0]) * 4
+
+
+def test_containers_with_one_uid_and_one_path_of_their_homes_have_folders_of_their_own(machine: Machine) -> None:
+    """Two people whose containers share /var/tmp: each home is mounted at the same path."""
+    found = []
+    for owner in ("one", "other"):
+        (machine.chosen / ".records-token").unlink()
+        machine.chosen.rmdir()
+        found += [data_folder.locate(machine.chosen).records, data_folder.locate(machine.chosen).records]
+        assert re.fullmatch(r"[0-9a-f]{16}", data_folder.read_token(machine.chosen)), owner
+        assert stat.S_IMODE(machine.chosen.stat().st_mode) == 0o700
+    assert found[0] == found[1]
+    assert found[2] == found[3]
+    assert found[0] != found[2]
+
+
+def test_records_of_a_home_that_was_full_stay_where_they_began(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (machine.chosen / ".records-token").unlink()
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", lambda _file: (_ for _ in ()).throw(OSError(errno.EDQUOT, "full")))
+        began = data_folder.locate(machine.chosen).records
+    assert not [*machine.chosen.iterdir()]
+    assert began.name == machine.names()[0]
+    assert data_folder.locate(machine.chosen).records == began
+
+
+def test_a_token_that_another_process_writes_now_is_waited_for(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (machine.chosen / ".records-token").write_text("")
+    monkeypatch.setattr(data_folder.time, "sleep", lambda _seconds: machine.has_token("cd" * 8))
+    assert data_folder.locate(machine.chosen).records.name == machine.names()[0]
+    assert data_folder.read_token(machine.chosen) == "cd" * 8
 
 
 def test_a_link_to_the_data_folder_leads_to_the_same_records(machine: Machine, tmp_path: Path) -> None:

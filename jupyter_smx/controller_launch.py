@@ -76,8 +76,13 @@ def records_id() -> str:
 
     A card and a server with different IDs have different jobs, whatever the names of their machines and folders.
     """
+    return read_records_id(data_dir())
+
+
+def read_records_id(folder: Path) -> str:
+    """Return the random ID of a folder with records; empty while it has none."""
     try:
-        return (data_dir() / _RECORDS_ID).read_text(encoding="utf-8").strip()
+        return (folder / _RECORDS_ID).read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         return ""
 

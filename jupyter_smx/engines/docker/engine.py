@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import time
 from contextlib import aclosing
 from functools import partial
@@ -17,7 +18,7 @@ from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.controller_launch import data_dir
 from jupyter_smx.engines.base import DOCTOR_TIMEOUT, Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.docker import orphans as sweep
-from jupyter_smx.engines.docker.containers import container_spec, gpus, isolation
+from jupyter_smx.engines.docker.containers import container_spec, gpus, isolation, origin
 from jupyter_smx.engines.docker.containers.folders import prepare, read_daemon_url
 from jupyter_smx.engines.docker.daemon import cli_config, daemon_info, users
 from jupyter_smx.engines.docker.daemon.daemon_client import daemon_address
@@ -300,8 +301,10 @@ class DockerEngine(Engine):
             # that inspect an image have no cluster; the code that makes them removes them.
             looking = {f"/{name}" for name in self._images.under_way} if self._images is not None else set()
             is_alive = (row.get("Labels") or {}).get(container_spec.CLUSTER) in known()
-            return is_alive or not looking.isdisjoint(row.get("Names") or ())
+            is_other = origin.is_of_other_controller(row, mine)
+            return is_alive or is_other or not looking.isdisjoint(row.get("Names") or ())
 
+        mine = await asyncio.to_thread(self._origin)
         urls, owner = await asyncio.to_thread(sweep.daemon_urls, self._folders), container_spec.owner(self.data_dir)
         return await sweep.sweep(self._daemons, urls, owner, float(self.release_timeout), spare)
 
@@ -365,20 +368,27 @@ class DockerEngine(Engine):
         await self._users.detect(daemon)
         daemon_info.check(daemon.kind, daemon.url, self.data_dir, os.getuid())
         if self._images is None:
-            labels = {container_spec.OWNER: container_spec.owner(self.data_dir)}
+            labels = self._owner_labels()
             pulls = ImagePuller(daemon.url, self.pull, float(self.pull_timeout), daemon.kind)
             self._images = Images(daemon, labels, self._users.name, pulls=pulls)
-            await sweep.sweep_probes(daemon, container_spec.owner(self.data_dir), float(self.release_timeout))
+            mark = f"{container_spec.OWNER}={container_spec.owner(self.data_dir)}"
+            await sweep.sweep_probes(daemon, mark, self._origin(), float(self.release_timeout))
         return self._images
 
     async def _check_image(self, found: InspectedImage) -> InspectedImage:
         """Check, once, that hosts of an image can run here."""
         if self._preflight is None:
-            labels = {container_spec.OWNER: container_spec.owner(self.data_dir)}
+            labels = self._owner_labels()
             under_way = (await self._get_images()).under_way
             self._preflight = Preflight(self._daemons.default(), self._folders, labels, self._users, under_way)
         await self._preflight.check(found)
         return found
+
+    def _origin(self) -> origin.Origin:
+        return origin.read_origin(self._root, socket.gethostname())
+
+    def _owner_labels(self) -> dict[str, str]:
+        return {container_spec.OWNER: container_spec.owner(self.data_dir), **self._origin().labels()}
 
     def _settings(self) -> container_spec.Settings:
         return container_spec.Settings(
@@ -388,6 +398,7 @@ class DockerEngine(Engine):
             pids=int(self.pids_limit),
             grace=float(self.grace),
             variables={name: os.environ[name] for name in self.variables if name in os.environ},
+            origin_labels=self._origin().labels(),
             proxies=cli_config.read_proxies(self._daemons.url),
             kind=self._daemons.kind(),
             visible_gpus=gpus.visible_gpus(os.environ),

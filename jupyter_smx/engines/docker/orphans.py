@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.engines.docker.containers import container_spec, probe_container
 from jupyter_smx.engines.docker.containers.folders import read_daemon_url
+from jupyter_smx.engines.docker.containers.origin import is_of_other_controller
 from jupyter_smx.engines.docker.teardown import remove_all
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
+    from jupyter_smx.engines.docker.containers.origin import Origin
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
     from jupyter_smx.engines.docker.daemon_registry import DaemonRegistry
     from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
@@ -66,11 +68,14 @@ async def sweep(
     return found
 
 
-async def sweep_probes(daemon: Daemon, owner: str, seconds: float) -> None:
-    """Remove test containers of a controller that was killed."""
+async def sweep_probes(daemon: Daemon, mark: str, mine: Origin, seconds: float) -> None:
+    """Remove test containers of a controller that was killed; ``mark`` is the label of the data folder."""
+
+    def spare(row: Mapping[str, Any]) -> bool:
+        # In another container the number of the process that looks means another process, or none.
+        return is_of_other_controller(row, mine) or probe_container.is_owner_alive(row)
+
     try:
-        await remove_all(
-            daemon, [f"{container_spec.OWNER}={owner}", container_spec.PROBE], seconds, probe_container.is_owner_alive
-        )
+        await remove_all(daemon, [mark, container_spec.PROBE], seconds, spare)
     except UnavailableError as problem:
         _log.warning("daemon=%s cleanup of old containers failed: %s", daemon.url, problem)

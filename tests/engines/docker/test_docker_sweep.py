@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from fake_dockerd import serving
 
 from jupyter_smx.engines.docker.containers import container_spec
+from jupyter_smx.engines.docker.containers.origin import Origin, is_of_other_controller, read_origin
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -25,9 +27,10 @@ def of(cluster: str) -> list[str]:
     return [f"jupyter-smx-{cluster}-algo-1", f"network jupyter-smx-{cluster}"]
 
 
-def leave(daemon: FakeDockerd, folder: Path, cluster: str) -> None:
+def leave(daemon: FakeDockerd, folder: Path, cluster: str, **origin: str) -> None:
     """Leave a container and a network of a cluster at a daemon, and the cluster's folder."""
     labels = {
+        **Origin(**origin).labels(),
         container_spec.OWNER: container_spec.owner(os.fspath(folder)),
         container_spec.CLUSTER: cluster,
         container_spec.HOST: "algo-1",
@@ -100,3 +103,29 @@ async def test_where_there_is_one_daemon_only_its_trouble_is_the_answer(today: F
         await engine_at(today.url, folder).sweep(list)
     with pytest.raises(RefusedError, match="is not the address of a unix socket"):
         await engine_at("tcp://10.0.0.1:2375", tmp_path / "other").sweep(list)
+
+
+async def test_what_a_controller_on_another_machine_made_is_left_alone(today: FakeDockerd, tmp_path: Path) -> None:
+    """Two machines with one network home have the same path of the records, and may use one daemon."""
+    folder = tmp_path / "smx"
+    folder.mkdir()
+    (folder / "records-id").write_text("mine\n")
+    here = read_origin(folder, socket.gethostname())
+    assert here.records == "mine"
+    leave(today, folder, "a1", records="mine", machine="elsewhere")
+    leave(today, folder, "a2", records="deleted", machine=here.machine)
+    leave(today, folder, "a3")
+    leave(today, folder, "b1", records="other", machine="elsewhere")
+    ended = await engine_at(today.url, folder).sweep(list)
+    assert sorted(ended) == sorted([*of("a1"), *of("a2"), *of("a3")])
+    assert (set(today.containers), set(today.networks)) == ({"jupyter-smx-b1-algo-1"}, {"jupyter-smx-b1"})
+
+
+def test_machines_of_one_network_home_have_different_labels(tmp_path: Path) -> None:
+    first, second = read_origin(tmp_path, "node-1"), read_origin(tmp_path / "other", "node-2")
+    assert first.labels() != second.labels()
+    assert "node" not in str(first.labels())
+    (tmp_path / "records-id").write_text("some\n")
+    row = {"Labels": read_origin(tmp_path, "node-1").labels()}
+    assert is_of_other_controller(row, second)
+    assert not is_of_other_controller(row, first)

@@ -79,6 +79,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     pids: int
     grace: float
     variables: Mapping[str, str]
+    origin_labels: Mapping[str, str] = {}
+    """Labels that say which controller made a container or a network."""
     proxies: Mapping[str, str] = {}
     """Proxy variables, for hosts that reach the outside."""
     kind: DaemonInfo = DaemonInfo()
@@ -143,7 +145,7 @@ def network(request: ClusterRequest, settings: Settings) -> dict[str, Any] | Non
         "Options": _ISOLATED_GATEWAY
         if _is_isolated(request, settings) and settings.kind.can_isolate_networks()
         else {},
-        "Labels": labels(settings.data_dir, request.cluster),
+        "Labels": {**labels(settings.data_dir, request.cluster), **settings.origin_labels},
     }
 
 
@@ -236,6 +238,7 @@ def container(
         "Env": format_environment({**_environment(request, plan, settings), name: mark}),
         "Labels": {
             **labels(settings.data_dir, request.cluster, plan.host),
+            **settings.origin_labels,
             **isolation.label(missing_isolation(request, plan, settings)),
         },
         "HostConfig": _host_config(request, plan, folder, archive, settings),

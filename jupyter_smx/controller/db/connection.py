@@ -32,8 +32,8 @@ NEW_FILE_ONLY_OWNER = 0o600
 BUSY_SECONDS = 5.0
 _WAL_SIZE_LIMIT = 1 << 20
 """Bytes of the write-ahead log that stay allocated on the disk when it restarts."""
-_CORRUPT, _NO_DATABASE = 11, 26
-"""SQLite's error codes; Python's exceptions have them from 3.11 on."""
+_CORRUPT, _FULL, _NO_DATABASE = 11, 13, 26
+"""SQLite's codes; Python tells them from 3.11 on."""
 
 
 def connect(path: Path) -> Connection:
@@ -84,7 +84,15 @@ def unwritable_error(path: Path, error: BaseException) -> RecordsError:
 
 
 def unreadable_error(path: Path, error: BaseException) -> RecordsError:
-    """Return the error for records at ``path`` that exist but are damaged, with the reason."""
+    """Say that the records at ``path`` are there and are not what was written, and why."""
+    if _is_disk_full(error):
+        return RecordsError(
+            f"The records at {path} cannot be read: {error}.",
+            field="data_dir",
+            value=path.parent,
+            rule="SQLite needs some space to read them. Nothing in them was changed or deleted.",
+            cure=f"Free some space on the disk that has {path.parent}.",
+        )
     return RecordsError(
         f"The records at {path} cannot be read: {error}.",
         field="data_dir",
@@ -109,9 +117,16 @@ def _decode_or_skip(decode: Callable[[bytes], _Record], record: bytes) -> tuple[
 
 
 def _is_damaged(error: BaseException) -> bool:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF if hasattr(error, "sqlite_errorcode") else 0
     said = str(error)
-    return code in (_CORRUPT, _NO_DATABASE) or "malformed" in said or "not a database" in said
+    return _sqlite_code(error) in (_CORRUPT, _NO_DATABASE) or "malformed" in said or "not a database" in said
+
+
+def _is_disk_full(error: BaseException) -> bool:
+    return _sqlite_code(error) == _FULL or "disk is full" in str(error)
+
+
+def _sqlite_code(error: BaseException) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
 
 
 def _check_not_network(path: Path) -> None:

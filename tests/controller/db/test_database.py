@@ -17,7 +17,10 @@ from jupyter_smx.controller.db.store import Store
 from jupyter_smx.model.errors import UnavailableError, ValidationError, VersionMismatchError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from jupyter_smx.controller.errors import RecordsError
 
 replace = msgspec.structs.replace
 
@@ -96,3 +99,14 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UnavailableError, match="cannot be written"):
         Store.open(tmp_path / "file" / "smx.sqlite")
+
+
+@pytest.mark.parametrize("say", [connection.unreadable_error, connection.unwritable_error])
+def test_on_a_full_disk_the_advice_is_to_free_space_and_not_to_move_the_records(
+    tmp_path: Path, say: Callable[[Path, BaseException], RecordsError]
+) -> None:
+    error = say(tmp_path / "smx.sqlite", sqlite3.OperationalError("database or disk is full"))
+    assert "ree some space" in error.cure
+    assert "move" not in error.cure
+    damaged = say(tmp_path / "smx.sqlite", sqlite3.DatabaseError("database disk image is malformed"))
+    assert "move smx.sqlite* away" in damaged.cure

@@ -294,7 +294,7 @@ class ControllerServer:
         for job in jobs:
             try:
                 self._output_stager.write_job_files(job)
-            except SmxError as error:  # noqa: PERF203 - each job has a folder of its own
+            except (SmxError, OSError) as error:  # noqa: PERF203 - each job has a folder of its own
                 _log.warning("job=%s writing the provenance file failed: %s", job.name, error)
 
     def _on_fenced(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import sqlite3
 import threading
 from contextlib import closing
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
+
+    from jupyter_smx.model.records.job import Job
 
 
 @pytest_asyncio.fixture
@@ -226,3 +229,20 @@ async def test_a_log_that_cannot_be_moved_is_said_and_moved_when_it_can_be(
     assert not running.done()
     monkeypatch.setattr(unserved.service.store, "checkpoint", moving)
     await eventually(lambda: has_in_the_file(unserved, 1))
+
+
+async def test_the_files_of_one_job_that_a_disk_refuses_keep_no_other_job_from_its_files(
+    unserved: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stager = unserved.service._output_stager
+    write, first = stager.write_job_files, finished(1)
+
+    def refuse_first(job: Job) -> None:
+        if job.id == first.id:
+            raise OSError(errno.EIO, "Input/output error")
+        write(job)
+
+    monkeypatch.setattr(stager, "write_job_files", refuse_first)
+    unserved.service._write_job_files([first, finished(2)])
+    assert "Input/output error" in caplog.text
+    assert stager.folder(finished(2).id).cell.exists()

@@ -7,7 +7,7 @@ seldom changes which instance types there are.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jupyter_smx.controller.errors import wrap_unexpected
 from jupyter_smx.model.errors import SmxError
@@ -38,6 +38,15 @@ def types_of_engine(engine_of: Callable[[str], Engine], name: str) -> tuple[Inst
         return ()
 
 
+class _Answer(NamedTuple):
+    """What an engine said at a moment, and the limits that follow from it."""
+
+    asked_at: float
+    bounded: bool
+    brought: tuple[InstanceType, ...]
+    limits: Limits
+
+
 class EngineLimits:
     """Returns the limits of an engine by its name; ``monotonic`` is a clock in seconds."""
 
@@ -45,21 +54,20 @@ class EngineLimits:
         self._limits = limits
         self._engine_of = engine_of
         self._monotonic = monotonic
-        self._known: dict[str, tuple[bool, tuple[InstanceType, ...], Limits]] = {}
-        self._asked_at: dict[str, float] = {}
+        self._answers: dict[str, _Answer] = {}
 
     def __call__(self, name: str) -> Limits:
         """Return the limits for the jobs of an engine; the general ones if it is not installed any more."""
         now = self._monotonic()
-        known = self._known.get(name)
-        if known is not None and now - self._asked_at[name] < _VALID_SECONDS:
-            return known[2]
+        known = self._answers.get(name)
+        if known is not None and now - known.asked_at < _VALID_SECONDS:
+            return known.limits
         try:
             engine = self._engine_of(name)
         except SmxError:
             return self._limits
         bounded, brought = engine.capabilities.bounded_by_machine, types_of_engine(self._engine_of, name)
-        if known is None or known[:2] != (bounded, brought):
-            known = (bounded, brought, limits_of_engine(self._limits, brought, bounded=bounded))
-        self._known[name], self._asked_at[name] = known, now
-        return known[2]
+        is_same = known is not None and (known.bounded, known.brought) == (bounded, brought)
+        limits = known.limits if known and is_same else limits_of_engine(self._limits, brought, bounded=bounded)
+        self._answers[name] = _Answer(now, bounded, brought, limits)
+        return limits

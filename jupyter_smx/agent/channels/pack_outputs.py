@@ -70,11 +70,34 @@ def _can_read(path: str) -> bool:
     return os.access(path, os.R_OK) or (_mode(path) != 0 and os.access(path, os.R_OK))
 
 
-def _anonymize(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    info.uid = info.gid = 0
-    info.uname = info.gname = ""
-    info.mtime = 0
+def _member(source: str, name: str, first_names: Dict[Tuple[int, int], str]) -> tarfile.TarInfo:
+    """Describe a file, folder or link for an archive, without its owner and its time.
+
+    ``tarfile`` would look up the names of its owner, which a directory service may answer late or never. It keeps the
+    name of each file in ``first_names``: further names of one file are links to the first.
+    """
+    status = os.lstat(source)
+    info = tarfile.TarInfo(name)
+    info.mode = status.st_mode
+    if stat.S_ISDIR(status.st_mode):
+        info.type = tarfile.DIRTYPE
+    elif stat.S_ISLNK(status.st_mode):
+        info.type, info.linkname = tarfile.SYMTYPE, os.readlink(source)
+    else:
+        first = first_names.setdefault((status.st_dev, status.st_ino), name)
+        if first == name:
+            info.size = status.st_size
+        else:
+            info.type, info.linkname = tarfile.LNKTYPE, first
     return info
+
+
+def _add(archive: tarfile.TarFile, source: str, info: tarfile.TarInfo) -> None:
+    if info.isreg():
+        with open(source, "rb") as file:
+            archive.addfile(info, file)
+    else:
+        archive.addfile(info)
 
 
 def pack(folder: str, path: str) -> List[str]:
@@ -84,6 +107,7 @@ def pack(folder: str, path: str) -> List[str]:
     """
     errors: List[str] = []
     closed: List[str] = []
+    first_names: Dict[Tuple[int, int], str] = {}
     with contextlib.ExitStack() as files:
         raw = files.enter_context(safe_open.open_to_write(path + ".part"))
         zipped = files.enter_context(gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0))
@@ -95,7 +119,7 @@ def pack(folder: str, path: str) -> List[str]:
             elif not (os.path.islink(source) or os.path.isfile(source) or os.path.isdir(source)):
                 errors.append(f"{_shorten_name(name)} is not a file or folder and was skipped.")
             else:
-                archive.add(source, arcname=name, recursive=False, filter=_anonymize)
+                _add(archive, source, _member(source, name, first_names))
     os.replace(path + ".part", path)
     return errors + [f"the folder {_shorten_name(name)} cannot be read and its content was skipped." for name in closed]
 

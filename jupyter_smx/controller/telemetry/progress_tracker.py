@@ -136,7 +136,8 @@ class ProgressTracker:
         for job_id in looked_at.keys() | self._live_state.outlooks.keys():
             if job_id in self._live_state.jobs:
                 self._update_forecast(self._live_state.jobs[job_id])
-        self._unannounced |= dict.fromkeys(job.id for job in self._live_state.moved_jobs(EVENTS_PER_SECOND))
+        for job in self._live_state.moved_jobs(EVENTS_PER_SECOND):
+            self._unannounced[job.id] = None
         self._schedule_announcement()
 
     async def read_final_metrics(self, job: Job) -> LogMetrics:

@@ -31,7 +31,7 @@ PARENT_FOLDERS = (Path("/var/tmp"), Path("/tmp"))  # noqa: S108 - only a private
 _NAMES_IN_EACH = 9
 """Names that are tried in each parent folder, since another user may have taken some of them."""
 
-_TOKEN_FILE = ".records-token"
+_DIGITS_FILE = ".records-token"
 """In a data folder on a network: random digits that are a part of the name of its local folder.
 
 In containers that share ``/var/tmp`` people have the same number, and their homes the same path.
@@ -179,7 +179,7 @@ def _local_folder(chosen: Path, uid: int) -> Path | None:
 def read_token(chosen: Path) -> str:
     """Return the random digits of a data folder; "" if it has none."""
     try:
-        text = (chosen / _TOKEN_FILE).read_text(encoding="ascii").strip()
+        text = (chosen / _DIGITS_FILE).read_text(encoding="ascii").strip()
     except (OSError, ValueError):
         return ""
     return text if _TOKEN.fullmatch(text) else ""
@@ -190,7 +190,7 @@ def _make_token(chosen: Path) -> str:
 
     They are "" where the folder cannot be written.
     """
-    path = chosen / _TOKEN_FILE
+    path = chosen / _DIGITS_FILE
     try:
         make_private(chosen)
         _write_new(path, f"{secrets.token_hex(8)}\n".encode())

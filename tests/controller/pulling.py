@@ -20,9 +20,7 @@ CONTENT = b"0123456789" * 1000
 
 
 @asynccontextmanager
-async def pulling(
-    folder: Path, *, is_network: bool = False
-) -> AsyncIterator[tuple[FakeAgent, Agents, LogCollector]]:
+async def pulling(folder: Path, *, is_network: bool = False) -> AsyncIterator[tuple[FakeAgent, Agents, LogCollector]]:
     async with FakeAgent(folder / "a") as agent:
         agent.files[(JOB.id, "log")] = CONTENT
         doors = Doors(agent)

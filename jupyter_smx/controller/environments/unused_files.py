@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 MARKER = "oldest"
 _INTERVAL = 86_400.0
@@ -48,11 +45,11 @@ def mark_all_used(folder: Path, now: float) -> None:
     for place, folders, names in os.walk(folder):
         for name in (*folders, *names):
             if name != MARKER:
-                _mark_used(os.path.join(place, name), now)
+                _mark_used(Path(place, name), now)
 
 
-def _mark_used(path: str, now: float) -> None:
+def _mark_used(path: Path, now: float) -> None:
     with suppress(OSError):
-        status = os.stat(path, follow_symlinks=False)
+        status = path.lstat()
         times = (int(now * 1e9), status.st_mtime_ns)
         os.utime(path, ns=times, follow_symlinks=False)

@@ -296,6 +296,6 @@ async def test_an_engine_that_is_not_installed_is_refused_before_anything_is_rec
     monkeypatch.setattr(world.engine, "check_installed", refuse, raising=False)
     seq = world.books.store.last_seq()
     array = {"id": an_id(2), "spec": world.wish()["spec"], "tasks": [{}, {}]}
-    for target, body in (("jobs", world.wish()), ("arrays", array), ("plan", world.wish())):
+    for target, body in (("jobs", world.wish()), ("arrays", array), ("plan", {"spec": array["spec"]})):
         assert is_a_refusal(await world.ask("POST", f"/v1/{target}", body), 422)["field"] == "engine"
     assert (world.books.jobs, world.books.clusters, world.books.store.last_seq()) == ({}, {}, seq)

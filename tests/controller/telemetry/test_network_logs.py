@@ -1,4 +1,4 @@
-"""A log whose copy is on a network file system: the loop waits for no answer of it, and no byte is lost or misplaced."""
+"""A log whose copy is on a network file system: the loop does not wait for it, and no byte is lost or misplaced."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from jupyter_smx.agent.host.host import Host, Isolation
 from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, QUEUES, HostFolder
-from jupyter_smx.agent.system.isolation import mounts, namespace
+from jupyter_smx.agent.system.isolation import mounts, namespace, opt_ml_links
 from jupyter_smx.agent.system.processes import environment, forked_task, process, process_mark
 from jupyter_smx.agent.system.processes.event_loop import READ
 
@@ -127,9 +127,21 @@ def _isolate(config: hostconfig.HostConfig, folder: HostFolder) -> Isolation:
         folder.mounted_names = mounts.mounts_in("/tmp", process.read_file("/proc/self/mountinfo"))  # noqa: S108 - jobs' own there
         return Isolation("container", "a container cannot mount")
     if not config.isolate:
-        return Isolation("variables", "isolate is off for this host")
+        return _link_opt_ml(config, folder, "isolate is off for this host")
     plan, reason = _plan_namespace(folder, config.host, config.addresses)
-    return Isolation("variables", reason) if plan is None else _enter(plan)
+    return _link_opt_ml(config, folder, reason) if plan is None else _enter(plan)
+
+
+def _link_opt_ml(config: hostconfig.HostConfig, folder: HostFolder, reason: str) -> Isolation:
+    """Let the machine's ``/opt/ml`` lead to this host, which has none for a ``reason``, where that is allowed."""
+    if not config.machine_opt_ml:
+        return Isolation("variables", reason)
+    if len(config.hosts) > 1:
+        return Isolation("variables", f"{reason}; several hosts of a job cannot share the {ML} of the machine")
+    links, why = opt_ml_links.claim(folder.ml)
+    if links is None:
+        return Isolation("variables", f"{reason}; {why}")
+    return Isolation("links", reason, opt_ml=links)
 
 
 def _plan_namespace(

@@ -45,6 +45,8 @@ class HostConfig(NamedTuple):
     gpus: int
     start_method: str
     isolate: bool
+    machine_opt_ml: bool
+    """The machine's ``/opt/ml`` may lead to this host where the host cannot have one of its own."""
     contained: bool
     """The host is a container: its ``/opt/ml``, ``/tmp`` and shared memory are its own already."""
     interface: str
@@ -103,6 +105,7 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         gpus=int(raw.get("gpus") or 0),
         start_method=method,
         isolate=bool(raw.get("isolate", True)),
+        machine_opt_ml=bool(raw.get("machine_opt_ml", False)),
         contained=bool(raw.get("contained", False)),
         interface=str(raw.get("interface") or ""),
         grace=float(raw.get("grace", 120.0)),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.host.job_entry import JobEntry
     from jupyter_smx.agent.stores.digest import DigestCache
     from jupyter_smx.agent.system.files.host_folder import HostFolder
+    from jupyter_smx.agent.system.isolation.opt_ml_links import OptMlLinks
     from jupyter_smx.agent.system.processes.event_loop import Timer
 
 _MAX_FORGOTTEN = 64
@@ -50,6 +51,7 @@ EventListener = Callable[[Dict[str, Any]], None]
 class Isolation:
     """How jobs see this host: ``namespace`` with a real ``/opt/ml``, or ``variables`` and the reason why not.
 
+    With ``links`` the machine's ``/opt/ml`` leads to this host (``opt_ml``); everything else is as with ``variables``.
     In a ``container`` the world of the host was made before its agent, which mounts nothing there.
 
     ``machine`` is the name of the machine outside; in a namespace this process has the host's own name. ``store`` is
@@ -57,9 +59,16 @@ class Isolation:
     """
 
     def __init__(
-        self, mode: str, reason: str = "", hidden: Tuple[Tuple[str, str], ...] = (), machine: str = "", store: str = ""
+        self,
+        mode: str,
+        reason: str = "",
+        hidden: Tuple[Tuple[str, str], ...] = (),
+        machine: str = "",
+        store: str = "",
+        opt_ml: Optional[OptMlLinks] = None,
     ) -> None:
         self.mode = mode
+        self.opt_ml = opt_ml
         self.store = store
         self.machine = machine or socket.gethostname()
         self.reason = reason
@@ -156,6 +165,10 @@ class Host:
         """Return True if shared memory belongs to this host alone."""
         return self.isolation.has_own_namespaces()
 
+    def is_machine_opt_ml_foreign(self) -> bool:
+        """Say whether a job that writes to the literal ``/opt/ml`` writes to a folder that is not this host's."""
+        return not self.is_private() and self.isolation.opt_ml is None
+
     def worker_options(self, environment: Dict[str, str]) -> worker_client.WorkerOptions:
         """Return the options for transfers of objects; ``environment`` has the job's own variables."""
         store, pythons = self.isolation.store, (self.config.courier, sys.executable)
@@ -229,6 +242,8 @@ class Host:
         try:
             host_cleanup.reset_folders(self.folder, job.id)
             short_path.restore_link(self.folder, self._name)
+            if self.isolation.opt_ml is not None:
+                self.isolation.opt_ml.restore()
             sourcedir.trim(self.folder.trees, self.folder.trash)
             self._trim_inputs(spec)
         except OSError as error:
@@ -377,6 +392,8 @@ class Host:
         cgroups.remove(self.limits.groups)
         with contextlib.suppress(OSError):
             short_path.remove_link(self.folder.root, self._name)
+        if self.isolation.opt_ml is not None:
+            self.isolation.opt_ml.remove()
         self.mounts.unmount_all()
         for path in (self.folder.slots, self.folder.trash, self.folder.tmp, self.folder.ml, self.folder.trees):
             rmtree.remove_if_possible(path)

@@ -97,7 +97,7 @@ class Job(JobEntry):
         self.spec = spec
         self.phase = "staging"
         self._clock = clock
-        self._machine_files = {} if host.is_private() else machine_opt_ml.list_files()
+        self._machine_files = machine_opt_ml.list_files() if host.is_machine_opt_ml_foreign() else {}
         self.at: Dict[str, Optional[float]] = {"received": clock.translate(received)}
         self.at.update(awake=None, first_line=None, exited=None, ended=None)
         self.child: Optional[ChildHandle] = None
@@ -395,7 +395,7 @@ class Job(JobEntry):
         The log of a failed job ends with the reason of its failure, because front ends look for it there.
         """
         folder = self.host.folder
-        files = {} if self.host.is_private() else machine_opt_ml.list_files()
+        files = machine_opt_ml.list_files() if self.host.is_machine_opt_ml_foreign() else {}
         paths = machine_opt_ml.new_files(self._machine_files, files)
         in_working_folder = working_folder.describe(self.spec, self.host.info, folder.ml, folder.trees)
         for sentence in filter(None, (in_working_folder, machine_opt_ml.describe(self.spec, paths))):

@@ -70,6 +70,11 @@ class LocalEngine(Engine):
         default_value=True,
         help="Whether hosts get their own /opt/ml, /tmp and /etc/hosts, if this kernel allows mount namespaces.",
     ).tag(config=True)
+    use_machine_opt_ml = Bool(
+        default_value=False,
+        help="Whether the machine's /opt/ml leads to a host that cannot have its own: one host at a time has it, and "
+        "deletes after each job what the job left there.",
+    ).tag(config=True)
     start_method = Enum(
         ("fork", "spawn"), help="How an agent starts jobs, by default fork on Linux and spawn elsewhere."
     ).tag(config=True)
@@ -194,6 +199,8 @@ class LocalEngine(Engine):
         else:
             environment = controller_environment(os.environ)
             found = await asyncio.to_thread(namespaces.detect_isolation, archive, environment)
+        if self.use_machine_opt_ml and found["isolation"] == "variables":
+            found["machine_opt_ml"] = "leads to one host at a time"
         found |= {"start_method": str(self.start_method), "limits_of_jobs": self._limits.parents().description()}
         return {name: fact for name, fact in found.items() if fact}
 
@@ -237,7 +244,8 @@ class LocalEngine(Engine):
             grace=float(self.grace),
             limits=limits,
         )
-        return {**common, "notice_grace": float(self.notice_grace)}
+        links = {"machine_opt_ml": True} if self.use_machine_opt_ml else {}
+        return {**common, **links, "notice_grace": float(self.notice_grace)}
 
     def _command(self, python: str, archive: Path, folder: HostFolder) -> list[str]:
         return [python, "-I", os.fspath(archive), "serve", os.fspath(folder.path)]

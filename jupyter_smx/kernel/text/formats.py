@@ -16,7 +16,11 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|
 
 _CONTROL = dict.fromkeys([code for code in (*range(32), *range(127, 160)) if code not in (9, 13)])
 
-_ISOLATION = {"namespace": "Linux namespaces", "variables": "environment variables only"}
+_ISOLATION = {
+    "namespace": "Linux namespaces",
+    "variables": "environment variables only",
+    "links": "environment variables, and links in the /opt/ml of the machine",
+}
 """Isolation of a host in words; other kinds are words already."""
 
 _CELLS = 8

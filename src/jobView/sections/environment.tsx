@@ -215,7 +215,8 @@ function Host({ host, trans }: { host: HostProvenance; trans: TranslationBundle 
   const isolation: Record<string, string> = {
     container: trans.__('container'),
     namespace: trans.__('Linux namespaces'),
-    variables: trans.__('environment variables only')
+    variables: trans.__('environment variables only'),
+    links: trans.__('environment variables, and links in the /opt/ml of the machine')
   };
   const kept = isolation[host.isolation] ?? host.isolation;
   return (

@@ -1,0 +1,106 @@
+"""Let the machine's ``/opt/ml`` lead to the folders of one host, where hosts cannot have an ``/opt/ml`` of their own.
+
+It has a link for each folder of the host. A lock in it keeps it for one host at a time, whatever controller has made
+that; the system releases the lock when the agent ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from typing import List, Optional, Set, Tuple
+
+from jupyter_smx.agent.paths import ML
+from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.agent.system.files.host_folder import SKELETON, is_folder
+from jupyter_smx.agent.system.files.rmtree import remove
+
+NAMES = tuple(sorted({name.partition("/")[0] for name in SKELETON}))
+_LOCK = ".jupyter-smx-lock"
+
+
+class OptMlLinks:
+    """The claim of one host; ``ml`` is the host's folder, ``top`` is what leads there, ``others`` was there before."""
+
+    def __init__(self, ml: str, top: str, lock: int, others: Set[str]) -> None:
+        self._ml = ml
+        self._top = top
+        self._lock = lock
+        self._others = others
+
+    def restore(self) -> None:
+        """Make the links, and delete what a job left beside them.
+
+        :raises OSError: something cannot be deleted or made; ``filename`` says what.
+        """
+        for name in os.listdir(self._top):
+            path = os.path.join(self._top, name)
+            if name != _LOCK and name not in self._others and not self._is_link(name):
+                remove(path)
+        for name in NAMES:
+            if not self._is_link(name):
+                os.symlink(os.path.join(self._ml, name), os.path.join(self._top, name))
+
+    def remove(self) -> None:
+        """Delete the links, and let another host have the folder."""
+        for name in NAMES:
+            if self._is_link(name):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(self._top, name))
+        with contextlib.suppress(OSError):
+            os.close(self._lock)
+
+    def _is_link(self, name: str) -> bool:
+        return _link_target(os.path.join(self._top, name)) == os.path.join(self._ml, name)
+
+
+def claim(ml: str, top: str = ML) -> Tuple[Optional[OptMlLinks], str]:
+    """Let ``top`` lead to the folder ``ml`` of a host; None and the reason where that is not possible.
+
+    Files that no host has left there belong to somebody: then it is left as it is.
+    """
+    try:
+        os.makedirs(top, exist_ok=True)
+        lock = os.open(os.path.join(top, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        return None, f"the {ML} of the machine cannot be written ({error.strerror})"
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        found = _find_files(top)
+        if not found:
+            links = OptMlLinks(ml, top, lock, set(os.listdir(top)) - {*NAMES, _LOCK})
+            links.restore()
+            return links, ""
+        reason = f"the {ML} of the machine has files, as {found}"
+    except BlockingIOError:
+        reason = f"another host uses the {ML} of the machine"
+    except OSError as error:
+        reason = f"the {ML} of the machine cannot be used ({error.strerror}: {error.filename})"
+    os.close(lock)
+    return None, reason
+
+
+def _find_files(top: str) -> str:
+    """Name something that is neither an empty folder nor a link of a host that has ended; "" if there is nothing."""
+    waiting: List[str] = [os.path.join(top, name) for name in sorted(os.listdir(top)) if name != _LOCK]
+    while waiting:
+        path = waiting.pop(0)
+        if is_folder(path):
+            waiting += [os.path.join(path, name) for name in sorted(os.listdir(path))]
+        elif not _is_of_host(path):
+            return path
+    return ""
+
+
+def _is_of_host(path: str) -> bool:
+    target, name = _link_target(path), os.path.basename(path)
+    return name in NAMES and target.endswith(os.path.join(os.sep + host_layout.ML, name)) and "/clusters/" in target
+
+
+def _link_target(path: str) -> str:
+    """Give where a link leads; "" if it is none."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""

@@ -1,0 +1,120 @@
+"""The machine's /opt/ml leads to one host at a time, and nothing of anybody else is deleted in it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jupyter_smx.agent import startup
+from jupyter_smx.agent.host import config as hostconfig
+from jupyter_smx.agent.system.files.host_folder import HostFolder
+from jupyter_smx.agent.system.isolation import opt_ml_links
+from jupyter_smx.agent.system.isolation.opt_ml_links import NAMES, OptMlLinks, claim
+from jupyter_smx.agent.wire import PROTOCOL
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    """Give what stands for the machine's /opt/ml, which is not there yet."""
+    return tmp_path / "opt" / "ml"
+
+
+def host(tmp_path: Path, name: str = "a") -> HostFolder:
+    folder = HostFolder(str(tmp_path / "clusters" / name / "algo-1"))
+    folder.make()
+    return folder
+
+
+def claimed(folder: HostFolder, top: Path) -> OptMlLinks:
+    links, reason = claim(folder.ml, str(top))
+    assert links is not None, reason
+    return links
+
+
+def test_what_a_job_writes_there_is_in_the_folders_of_its_host(tmp_path: Path, top: Path) -> None:
+    folder = host(tmp_path)
+    links = claimed(folder, top)
+    (top / "model" / "weights").write_text("trained")
+    assert Path(folder.ml, "model", "weights").read_text() == "trained"
+    assert {path.name for path in top.iterdir()} == {*NAMES, ".jupyter-smx-lock"}
+    links.remove()
+    assert [path.name for path in top.iterdir()] == [".jupyter-smx-lock"]
+    assert Path(folder.ml, "model", "weights").exists()
+
+
+def test_after_a_job_the_links_are_as_before_and_what_it_left_is_gone(tmp_path: Path, top: Path) -> None:
+    (top / "mine").mkdir(parents=True)
+    links = claimed(host(tmp_path), top)
+    (top / "extra" / "deep").mkdir(parents=True)
+    (top / "extra" / "deep" / "file").touch()
+    (top / "file").touch()
+    (top / "model").unlink()
+    (top / "code").unlink()
+    (top / "code").mkdir()
+    (top / "code" / "x.py").touch()
+    links.restore()
+    assert {path.name for path in top.iterdir()} == {*NAMES, ".jupyter-smx-lock", "mine"}
+    assert all((top / name).is_symlink() for name in NAMES)
+
+
+def test_another_host_gets_it_when_the_first_one_has_ended(tmp_path: Path, top: Path) -> None:
+    first = claimed(host(tmp_path, "a"), top)
+    assert claim(host(tmp_path, "b").ml, str(top)) == (None, "another host uses the /opt/ml of the machine")
+    os.close(first._lock)  # as the system does for a process that is killed
+    second = host(tmp_path, "b")
+    claimed(second, top)
+    assert (top / "model").readlink() == tmp_path / "clusters" / "b" / "algo-1" / "ml" / "model"
+
+
+@pytest.mark.parametrize("name", ["model/weights", "notes.txt", "input/data/x", "link"])
+def test_files_of_the_machine_stay_and_the_host_does_without(tmp_path: Path, top: Path, name: str) -> None:
+    (top / name).parent.mkdir(parents=True, exist_ok=True)
+    if name == "link":
+        (top / name).symlink_to(tmp_path)
+    else:
+        (top / name).write_text("of the machine")
+    links, reason = claim(host(tmp_path).ml, str(top))
+    assert (links, reason) == (None, f"the /opt/ml of the machine has files, as {top / name}")
+    assert (top / name).is_symlink() or (top / name).read_text() == "of the machine"
+    assert claim(host(tmp_path).ml, str(top))[1] == reason, "the lock was given back"
+
+
+def test_empty_folders_of_an_image_make_room_for_the_links(tmp_path: Path, top: Path) -> None:
+    (top / "input" / "data").mkdir(parents=True)
+    claimed(host(tmp_path), top)
+    assert (top / "input").is_symlink()
+
+
+def test_a_folder_that_cannot_be_written_is_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "opt").write_text("no folder")
+    links, reason = claim(host(tmp_path).ml, str(tmp_path / "opt" / "ml"))
+    assert (links, reason) == (None, "the /opt/ml of the machine cannot be written (Not a directory)")
+
+
+def a_config(**fields: object) -> hostconfig.HostConfig:
+    return hostconfig.parse({"protocol": PROTOCOL, "cluster": "c", "host": "algo-1", "isolate": False, **fields})
+
+
+def test_a_host_uses_it_only_if_that_is_allowed_and_it_is_alone(
+    tmp_path: Path, top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opt_ml_links, "claim", lambda ml: claim(ml, str(top)))
+    folder = host(tmp_path)
+    refused = [
+        startup._isolate(config, folder)
+        for config in (a_config(), a_config(machine_opt_ml=True, hosts=["algo-1", "algo-2"]))
+    ]
+    assert [one.mode for one in refused] == ["variables", "variables"]
+    assert "several hosts" in refused[1].reason
+    assert not top.exists()
+    allowed = startup._isolate(a_config(machine_opt_ml=True), folder)
+    assert (allowed.mode, allowed.has_own_namespaces()) == ("links", False)
+    assert allowed.opt_ml is not None
+    busy = startup._isolate(a_config(machine_opt_ml=True), host(tmp_path, "b"))
+    assert (busy.mode, busy.reason) == (
+        "variables",
+        "isolate is off for this host; another host uses the /opt/ml of the machine",
+    )
+    allowed.opt_ml.remove()

@@ -1,0 +1,58 @@
+"""Run two jobs that write to the literal ``/opt/ml``, a file of its own since it runs as a program.
+
+``python machine_opt_ml.py FOLDER`` needs mount and process namespaces of its own: it mounts an empty ``/opt``. Prints
+JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from jupyter_smx.agent.system.isolation import mounts
+
+_CONFIG = "c.LocalEngine.isolate = False\nc.LocalEngine.use_machine_opt_ml = True\n"
+_SCRIPT = """\
+import os
+print("found", sorted(os.listdir("/opt/ml/model")), os.path.exists("/opt/ml/extra"))
+open("/opt/ml/model/weights", "w").write("trained")
+open("/opt/ml/extra", "w").write("left")
+"""
+
+
+def smx(*words: str) -> str:
+    """Run a subcommand in a terminal."""
+    command = [sys.executable, "-m", "jupyter_smx.cli", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def main() -> None:
+    """Run the jobs on one warm pool, and say what is there afterwards."""
+    folder = Path(sys.argv[1])
+    mounts.mount("tmpfs", "/opt", "tmpfs", 0, "mode=755")
+    config = folder / "config"
+    config.mkdir()
+    (config / "jupyter_smx_config.py").write_text(_CONFIG)
+    os.environ |= {
+        "JUPYTER_CONFIG_DIR": os.fspath(config),
+        "JUPYTER_SMX_DATA_DIR": os.fspath(folder / "smx"),
+        "HOME": os.fspath(folder),
+    }
+    (folder / "job.py").write_text(_SCRIPT)
+    os.chdir(folder)
+    told: dict[str, object] = {
+        "runs": [smx("run", "job.py", "--name", name, "--keep-alive", "10m") for name in ("first", "second")],
+        "why": smx("why", "first"),
+        "doctor": smx("doctor"),
+        "inside": sorted(path.name for path in Path("/opt/ml").iterdir()),
+        "outputs": sorted(path.name for path in folder.glob("smx/jobs/*/artifacts/model.tar.gz")),
+    }
+    sys.stdout.write(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,7 @@ import re
 import shlex
 import tokenize
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -15,6 +16,9 @@ from jupyter_smx.kernel.options.option_values import expand_user
 from jupyter_smx.kernel.request.cell import suppress_compile_warnings
 from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.spec.job_spec import is_entry_point
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.options.code_options import Requirements
 
 _CODE = (".py", ".so", ".pyd")
 _OPTION = "--entry-point"
@@ -170,9 +174,20 @@ def _text_of_program(path: Path) -> str:
 
 
 def requirements_file(script: Script, source_dir: str) -> str:
-    """Return the requirements file that SageMaker would install for a script, "" if there is none."""
+    """Give the requirements file that SageMaker's toolkit would install for a script, "" where there is none."""
     path = Path(source_dir, REQUIREMENTS)
     return str(path) if source_dir and script.is_python() and path.is_file() else ""
+
+
+def file_in_source_dir(required: Requirements, source_dir: str, folder: Path) -> Requirements:
+    """Find a requirements file as ``SourceCode(requirements=…)`` of SDK 3 does: its path starts at the source folder.
+
+    A file of that path in ``folder`` comes first, as for every option; anything else is given back.
+    """
+    if not isinstance(required, (str, Path)) or not source_dir or (folder / expand_user(required)).exists():
+        return required
+    inside = Path(source_dir, required)
+    return str(inside) if inside.is_file() else required
 
 
 def is_empty(code: str) -> bool:

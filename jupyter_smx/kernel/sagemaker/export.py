@@ -157,6 +157,12 @@ class Export:
         there = self._code / REQUIREMENTS
         if not (is_sdk3_job(self._job) or has_processor_requirements(self._job.spec)):
             return False
+        if is_sdk3_job(self._job) and there.exists() and not self._job.spec.requirements:
+            self._notes.append(
+                f"The job did not install `{REQUIREMENTS}` in its folder of code, so `{model_trainer.NAME}` does not "
+                "name it. SDK 3 installs what `SourceCode(requirements=…)` names only."
+            )
+            return False
         if requirements and not there.exists():
             shutil.copyfile(self._folder / REQUIREMENTS, there)
         return there.exists()

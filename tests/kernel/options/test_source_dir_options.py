@@ -110,6 +110,18 @@ def test_code_and_an_entry_point_are_one_too_many(shell: InteractiveShell, contr
         ("%train --source-dir src --entry-point run.sh", ()),
         ("%train --entry-point src/train.py", ()),
         ("%%train\npass", ()),
+        ("%train --contract v3 --source-dir src --entry-point train.py", ()),
+        ("%train --contract v3 --source-dir src --entry-point run.sh", ()),
+        (
+            "%train --contract v3 --source-dir src --entry-point train.py --requirements requirements.txt",
+            ("beta==1.0",),
+        ),
+        ("%train --contract v3 --source-dir src --entry-point run.sh --requirements requirements.txt", ("beta==1.0",)),
+        (
+            "%train --contract v3 --source-dir src --entry-point run.sh --requirements src/requirements.txt",
+            ("beta==1.0",),
+        ),
+        ("%train --contract v3 --source-dir src --entry-point run.sh --requirements other.txt", ("alpha",)),
     ],
 )
 def test_requirements_beside_a_python_script_are_installed_as_on_sagemaker(

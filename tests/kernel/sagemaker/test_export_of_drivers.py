@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from exported_jobs import TYPE, job, run
+from exported_jobs import TYPE, job, packed, run
 from msgspec.structs import replace
 
 from jupyter_smx.kernel.sagemaker.export import export
@@ -124,6 +124,17 @@ def test_packages_that_it_imported_are_installed_beside_its_script(
     export(replace(job(**V3), provenance=recorded), tmp_path / "out")
     assert asked(tmp_path / "out", monkeypatch)["source_code"]["requirements"] == "requirements.txt"
     assert (tmp_path / "out" / "code" / "requirements.txt").read_text() == "msgspec==0.18\n"
+
+
+def test_a_file_in_the_folder_of_code_that_the_job_did_not_install_is_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "requirements.txt").write_text("torch==2.0.1\n")
+    source = packed(tmp_path, train="pass\n")
+    export(job(**V3, source_dir=source, entry_point="train.py"), tmp_path / "out")
+    assert "requirements" not in asked(tmp_path / "out", monkeypatch)["source_code"]
+    assert "did not install `requirements.txt`" in (tmp_path / "out" / "README.md").read_text()
 
 
 @pytest.mark.parametrize("fields", [{"contract": "v2"}, {"kind": "process"}])

@@ -70,6 +70,7 @@ def rich(kind: str) -> Job:
     metrics = (
         MetricValue(name="loss", value=0.5, at=1e9 + 3, host="algo-1"),
         MetricValue(name="loss", value=0.25, at=1e9 + 4, host="algo-2"),
+        MetricValue(name="train_runtime", value=9.5, at=1e9 + 4, host="algo-2"),
         MetricValue(name="broken", value=None, at=1e9 + 4),
     )
     pool = WarmPool(

@@ -244,8 +244,12 @@ def _transition(row: Transition) -> dict[str, Any]:
 
 
 def _metrics(job: Job) -> list[dict[str, Any]]:
-    """Return the last value of each metric that is a number; of several hosts the newest."""
-    known = sorted((metric for metric in job.metrics if metric.value is not None), key=lambda metric: metric.at)
+    """Give the last value of each metric that is a number; of several hosts the newest.
+
+    SageMaker has only metrics with a definition here: others that were found in the log are left out.
+    """
+    defined = (metric for metric in job.metrics if metric.name in job.spec.metrics)
+    known = sorted((metric for metric in defined if metric.value is not None), key=lambda metric: metric.at)
     newest = {metric.name: metric for metric in known}
     return [
         {"MetricName": name, "Value": metric.value, "Timestamp": _utc_datetime(metric.at)}

@@ -41,7 +41,7 @@ class Expectation(Struct, frozen=True, kw_only=True):
 
 
 class MetricValue(Struct, frozen=True, kw_only=True):
-    """The last value of one metric on one host, as SageMaker's ``FinalMetricDataList`` has it.
+    """The last value of one metric on one host; those with a definition are SageMaker's ``FinalMetricDataList``.
 
     ``value`` is None where the job printed nan or an infinity. ``step`` counts epochs, rounds or steps, whatever the
     job counts; None when it counts nothing. ``at`` is seconds since the epoch.

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from jupyter_smx import agent as package
 from jupyter_smx.agent import wire
+from jupyter_smx.agent.code import environment_build
 from jupyter_smx.agent.contract import hyperparameters, script, scriptmode
 from jupyter_smx.agent.host import config
 from jupyter_smx.agent.host.end_record import cause_of
@@ -307,6 +308,21 @@ def test_a_path_stays_as_it_is_where_its_first_python_is_the_own_one(tmp_path: P
 
     told = environment.scrub({"PATH": whole(wanted)}, "c", str(tmp_path / "own" / "python3"))
     assert told["PATH"] == whole(found)
+
+
+def test_behind_the_programs_of_an_environment_are_those_of_its_base(tmp_path: Path) -> None:
+    for name in ("environment/bin/python", "base/bin/python", "other/bin/python"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch(mode=0o755)
+    own, base, other = (str(tmp_path / name / "bin") for name in ("environment", "base", "other"))
+    assert environment_build.BASE == environment.BASE, "one writes it, and the other reads it"
+    (tmp_path / "environment" / environment.BASE).write_text(f"{base}/python")
+    for known, found in (
+        (f"{other}:/usr/bin", f"{own}:{base}:{other}:/usr/bin"),
+        (f"{other}:{base}:/usr/bin", f"{own}:{base}:{other}:/usr/bin"),
+        (f"/tools:{base}:/usr/bin", f"{own}:/tools:{base}:/usr/bin"),
+    ):
+        assert environment.scrub({"PATH": known}, "c", f"{own}/python")["PATH"] == found
 
 
 @pytest.mark.parametrize(("sign", "variable"), [("pyvenv.cfg", "VIRTUAL_ENV"), ("conda-meta", "CONDA_PREFIX")])

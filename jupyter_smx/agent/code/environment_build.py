@@ -20,18 +20,31 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NoReturn, Sequence, TextIO, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NoReturn, Optional, Sequence, TextIO, Tuple
 
 READY = "ready.json"
 LOG = "build.log"
 VENV = "venv"
 LOCK = "lock"
 OVERLAY = "_jupyter_smx_base.pth"
+BASE = "base-python.txt"
+"""File of an environment that names the interpreter below it; ``agent.system.processes.environment`` reads it."""
 _STUB_MARKER = "jupyter-smx: this stands for a package of the base"
-_SITES = (
-    "import json, sys; "
-    "print(json.dumps([p for p in sys.path if p.rstrip('/').endswith(('site-packages', 'dist-packages'))]))"
-)
+_DESCRIBE_BASE = """\
+import json, os, sys, sysconfig
+sites = [path for path in sys.path if path.rstrip("/").endswith(("site-packages", "dist-packages"))]
+programs = [os.path.dirname(sys.executable), sysconfig.get_path("scripts")]
+print(json.dumps({"executable": sys.executable, "sites": sites, "programs": programs}))
+"""
+_HEADER_BYTES = 1024
+"""Bytes of a program in which its interpreter is named."""
+_MAX_SHEBANG = 120
+"""Bytes behind ``#!`` that each Linux reads."""
+_PYTHON_NAME = re.compile(r"python[0-9.]*")
+_SHELL_HEADER = re.compile(rb"#!/bin/sh\n'''exec' (?P<interpreter>[^\n]+?) \"\$0\" \"\$@\"\n' '''\n")
+"""How installers begin a Python program if the path of its interpreter is long; to Python it is a string."""
+_BESIDE = b'"$(dirname'
+"""How the interpreter is written in an environment that may be moved: it is the one beside the program."""
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _PUNCTUATION = re.compile(r"[-_.]+")
 _VERSION = re.compile(
@@ -71,6 +84,7 @@ class EnvironmentBuild:
         self._report = report
         self._venv = folder / VENV
         self._python = self._venv / "bin" / "python"
+        self._program_folders: List[str] = []
 
     def run(self) -> None:
         """Build from the beginning.
@@ -93,6 +107,8 @@ class EnvironmentBuild:
         else:
             pip = [str(self._python), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
             self._call([*pip, "--progress-bar", "off", *files])
+        if not self._only:
+            self._copy_programs()
         self._finish(time.monotonic() - begun)
 
     def clear(self) -> None:
@@ -151,13 +167,30 @@ class EnvironmentBuild:
 
         A venv in a venv with ``--system-site-packages`` would see the base's own base instead.
         """
-        answer = subprocess.run(
-            [self._base, "-I", "-c", _SITES], check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL
-        )
-        sites = [Path(entry) for entry in json.loads(answer.stdout) if Path(entry).is_dir()]
+        words = [self._base, "-I", "-c", _DESCRIBE_BASE]
+        answer = subprocess.run(words, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        described = json.loads(answer.stdout)
+        sites = [Path(entry) for entry in described["sites"] if Path(entry).is_dir()]
         text = "".join(f"import site; site.addsitedir({os.fspath(site)!r})\n" for site in sites)
         (self._own_site() / OVERLAY).write_text(text, encoding="utf-8")
+        (self._venv / BASE).write_text(described["executable"], encoding="utf-8", errors="surrogateescape")
+        self._program_folders = [entry for entry in dict.fromkeys(described["programs"]) if os.path.isdir(entry)]
         return sites
+
+    def _copy_programs(self) -> None:
+        """Copy the programs that the base's Python runs, so that they run in the environment and find its packages.
+
+        What the installer wrote stays. Other programs, as mpirun, are no copies: ``PATH`` leads to the base's folder.
+        """
+        executable = (self._venv / BASE).read_text(encoding="utf-8", errors="surrogateescape")
+        for path in (entry.path for folder in self._program_folders for entry in _list_files(folder)):
+            copy = self._python.with_name(os.path.basename(path))
+            if os.path.lexists(copy):
+                continue
+            program = _read_program(path, executable, os.fspath(self._python))
+            if program is not None:
+                copy.write_bytes(program)
+                copy.chmod(0o755)
 
     def _own_site(self) -> Path:
         return next(self._venv.glob("lib/python*/site-packages"))
@@ -167,6 +200,64 @@ class EnvironmentBuild:
         part = self._folder / f".{READY}"
         part.write_text(json.dumps({**facts, "requirements": self._lines, "only": self._only}), encoding="utf-8")
         part.replace(self._folder / READY)
+
+
+def _list_files(folder: str) -> List["os.DirEntry[str]"]:
+    with os.scandir(folder) as entries:
+        return sorted((entry for entry in entries if entry.is_file()), key=lambda entry: entry.name)
+
+
+def _read_program(path: str, base: str, python: str) -> Optional[bytes]:
+    """Read a program that the interpreter ``base`` runs, as ``python`` runs it; None for any other file."""
+
+    def is_base(interpreter: str) -> bool:
+        folder, own = os.path.dirname(interpreter), os.path.dirname(base)
+        return os.path.realpath(folder) == os.path.realpath(own) and _is_same_file(interpreter, base)
+
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_HEADER_BYTES)
+            if set_interpreter(head, python, is_base) is None:
+                return None
+            return set_interpreter(head + file.read(), python, is_base)
+    except OSError:  # one that another account alone may read
+        return None
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def set_interpreter(program: bytes, python: str, is_base: Callable[[str], bool]) -> Optional[bytes]:
+    """Give the text of a program with ``python`` as its interpreter; None if the base does not run it. Pure.
+
+    ``is_base`` says of a path whether it is the base's interpreter. ``#!/usr/bin/env python3`` is the first Python in
+    ``PATH``, hence the base's own.
+    """
+    found = _SHELL_HEADER.match(program)
+    if found is not None:
+        named = found["interpreter"]
+        is_ours = named.startswith(_BESIDE) or is_base(os.fsdecode(named.strip(b"\"'")))
+        return _header(python, "") + program[found.end() :] if is_ours else None
+    first, _, rest = program.partition(b"\n")
+    interpreter, _, option = os.fsdecode(first[2:]).strip().partition(" ")
+    if first[:2] != b"#!":
+        return None
+    if os.path.basename(interpreter) == "env":
+        return _header(python, "") + rest if _PYTHON_NAME.fullmatch(option.strip()) else None
+    return _header(python, option.strip()) + rest if is_base(interpreter) else None
+
+
+def _header(python: str, option: str) -> bytes:
+    """Write the first lines of a program; Python reads them as well, where a caller names the interpreter itself."""
+    words = f"{python} {option}".rstrip()
+    if " " not in python and len(os.fsencode(words)) <= _MAX_SHEBANG:
+        return os.fsencode(f"#!{words}\n")
+    command = " ".join([f'"{python}"', *option.split(), '"$0"', '"$@"'])
+    return os.fsencode(f"#!/bin/sh\n'''exec' {command}\n' '''\n")
 
 
 def write_stub_metadata(own: Path, sites: Sequence[Path]) -> List[Path]:

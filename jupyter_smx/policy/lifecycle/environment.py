@@ -34,6 +34,8 @@ BUILT = "built"
 """Moments in the timings of a job: its environment was begun, and was ready."""
 
 _DIGITS = 20
+_LAYOUT = 2
+"""Number of what a build makes of its requirements; another number names other folders. 2: programs of the base."""
 _TAIL = re.compile(r"\s(?=--(?:hash|config-settings?|global-option)\b)|\s(?=# content )")
 _PIP_OPTION = re.compile(r"\s--(?!hash\b)")
 _FOLDER_OPTIONS = ("-e", "--find-links")
@@ -144,7 +146,7 @@ def _normalise_line(line: str) -> str:
 @lru_cache(maxsize=1_024)
 def environment_id(python: str, environment: PythonEnvironment) -> str:
     """Name an environment over the interpreter ``python`` (absolute path): 20 hexadecimal digits."""
-    facts = [python, environment.python_version, environment.only, *environment.requirements]
+    facts = [_LAYOUT, python, environment.python_version, environment.only, *environment.requirements]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:_DIGITS]
 
 

@@ -26,7 +26,7 @@ from jupyter_smx.model.spec.job_spec import PythonEnvironment
 from jupyter_smx.testing.wheels import write_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="controllers need unix")
 
@@ -68,6 +68,31 @@ def base(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> str:
     return python
 
 
+PROGRAMS = {
+    "tool": "#!BASE\nimport alpha, beta, sys\nprint(sys.executable, alpha.version, beta.version, *sys.argv[1:])\n",
+    "long": "#!/bin/sh\n'''exec' \"BASE\" \"$0\" \"$@\"\n' '''\nimport sys, beta\nprint(sys.executable)\n",
+    "anywhere": "#!/usr/bin/env python3\nimport sys, beta\nprint(sys.executable)\n",
+    "moved": "#!/bin/sh\n'''exec' \"$(dirname -- \"$(realpath -- \"$0\")\")\"/'python' \"$0\" \"$@\"\n' '''\n"
+    "import sys, beta\nprint(sys.executable)\n",
+    "mpirun": "#!/bin/sh\necho of the system\n",
+    "other": "#!/usr/bin/python2\nprint 1\n",
+    "data.bin": "no program",
+}
+"""Programs as installers write them beside the base's Python, and others."""
+OF_THE_BASE = ("tool", "long", "anywhere", "moved")
+
+
+@pytest.fixture
+def with_programs(base: str) -> Iterator[str]:
+    written = [Path(base).with_name(name) for name in PROGRAMS]
+    for path in written:
+        path.write_text(PROGRAMS[path.name].replace("BASE", base))
+        path.chmod(0o755)
+    yield base
+    for path in written:
+        path.unlink()
+
+
 def environment(wheels: Path, *lines: str, only: bool = False) -> PythonEnvironment:
     return PythonEnvironment(requirements=("--no-index", f"--find-links {wheels}", *lines), only=only)
 
@@ -94,6 +119,11 @@ def seen(folder: Path, *modules: str) -> dict[str, str]:
     return found
 
 
+def printed(*command: str) -> str:
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or answer.stderr
+
+
 def state_of(python: str) -> dict[str, bytes]:
     site = next(Path(python).parents[1].glob("lib/python*/site-packages"))
     return {str(path): path.read_bytes() for path in site.rglob("*") if path.is_file() and path.suffix != ".pyc"}
@@ -117,6 +147,58 @@ async def test_what_the_base_has_is_seen_and_not_installed_again(
     assert any("package" in step or "Collecting" in step for step in steps), steps
     facts = json.loads((tmp_path / "e" / build.READY).read_text())
     assert facts["installer"] == ("uv" if choice == "auto" else "pip")
+
+
+@pytest.mark.parametrize(
+    ("choice", "folder"),
+    [
+        ("auto", "e"),
+        ("auto", "a folder with spaces"),
+        ("auto", "deep" * 40),
+        pytest.param("pip", "e", marks=pytest.mark.heavy("pip")),
+    ],
+    ids=["uv", "spaces", "long", "pip"],
+)
+async def test_programs_of_the_base_run_in_the_environment(
+    choice: str, folder: str, tmp_path: Path, with_programs: str, wheels: Path
+) -> None:
+    place = tmp_path / folder
+    await built(choice, place, with_programs, environment(wheels, "beta"))
+    programs, python = place / "venv" / "bin", str(place / "venv" / "bin" / "python")
+    assert {name for name in PROGRAMS if (programs / name).exists()} == {*OF_THE_BASE}
+    for name in OF_THE_BASE:
+        expected = f"{python} 1.0 1.0 word" if name == "tool" else python
+        assert printed(str(programs / name), "word") == printed(python, str(programs / name), "word") == expected
+    assert (place / "venv" / build.BASE).read_text() == with_programs
+
+
+async def test_an_environment_of_its_own_has_no_programs_of_the_base(
+    tmp_path: Path, with_programs: str, wheels: Path
+) -> None:
+    await built("auto", tmp_path / "e", with_programs, environment(wheels, "beta", only=True))
+    programs = tmp_path / "e" / "venv" / "bin"
+    assert not [name for name in PROGRAMS if (programs / name).exists()]
+    assert not (tmp_path / "e" / "venv" / build.BASE).exists()
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (b"#!/base/bin/python\nprint(1)\n", b"#!/e/bin/python\nprint(1)\n"),
+        (b"#!/base/bin/python3.11 -Es\nprint(1)\n", b"#!/e/bin/python -Es\nprint(1)\n"),
+        (b"#! /base/bin/python\n\xff", b"#!/e/bin/python\n\xff"),
+        (b"#!/usr/bin/env python\n", b"#!/e/bin/python\n"),
+        (b"#!/usr/bin/env -S python -u\n", None),
+        (b"#!/usr/bin/env bash\n", None),
+        (b"#!/other/bin/python\n", None),
+        (b"#!/bin/sh\n'''exec' /base/bin/python \"$0\" \"$@\"\n' '''\nx\n", b"#!/e/bin/python\nx\n"),
+        (b"#!/bin/sh\n'''exec' /other/bin/python \"$0\" \"$@\"\n' '''\nx\n", None),
+        (b"\x7fELF", None),
+        (b"", None),
+    ],
+)
+def test_a_program_gets_another_interpreter(program: bytes, expected: bytes | None) -> None:
+    assert build.set_interpreter(program, "/e/bin/python", lambda path: path.startswith("/base/bin/python")) == expected
 
 
 @UV_AND_HEAVY_PIP

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tarfile
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +75,56 @@ def test_requirements_beside_the_script_are_there_and_the_next_job_is_warm(noteb
         run(notebook, line)
     (record,) = [smx.job(job.id).record for job in smx.jobs(1)]
     assert record.failure_reason.startswith("AlgorithmError: InstallRequirementsError: --requirements: nosuchpackage")
+
+
+TORCHRUN = """\
+#!{python}
+import runpy, sys
+sys.argv = sys.argv[3:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs a script in the Python that runs this program, as torchrun, accelerate and ray do in processes of their own."""
+STARTS_TORCHRUN = """\
+import beta, shutil, subprocess, sys
+print(*sys.argv[1:], sys.executable, beta.version, shutil.which("torchrun"), shutil.which("tool-of-base"), flush=True)
+if not sys.argv[1:]:
+    sys.exit(subprocess.call(["torchrun", "--nproc_per_node", "1", __file__, "child"]))
+"""
+
+
+def test_programs_of_the_python_below_run_in_the_environment_of_the_requirements(notebook: Any, tmp_path: Path) -> None:
+    """The cases console-script-with-requirements and torchrun-from-script."""
+    base = tmp_path / "base" / "bin"
+    subprocess.run([sys.executable, "-m", "uv", "venv", "-q", "--python", sys.executable, str(base.parent)], check=True)
+    for name, text in (("torchrun", TORCHRUN.format(python=base / "python")), ("tool-of-base", "#!/bin/sh\n")):
+        (base / name).write_text(text)
+        (base / name).chmod(0o755)
+    src = tmp_path / "src"
+    write_wheel(src / "wheels", "beta", "1.0")
+    (src / "requirements.txt").write_text("--no-index\n--find-links wheels\nbeta==1.0\n")
+    (src / "tr.py").write_text(STARTS_TORCHRUN)
+    run(notebook, f"%train --python {base / 'python'} --source-dir src --entry-point tr.py --as job --wait")
+    parent, child = (line.split() for line in notebook.user_ns["job"].logs().splitlines())
+    python = parent[0]
+    assert "/environments/" in python
+    torchrun = python.removesuffix("python") + "torchrun"
+    assert parent == [python, "1.0", torchrun, str(base / "tool-of-base")]
+    assert child == ["child", *parent]
+
+
+def test_sdk_3_installs_what_is_named_for_any_script_and_nothing_else(notebook: Any, tmp_path: Path) -> None:
+    """The case v3-requirements."""
+    src = tmp_path / "src"
+    write_wheel(src / "wheels", "beta", "1.0")
+    (src / "requirements.txt").write_text("--no-index\n--find-links wheels\nbeta==1.0\n")
+    (src / "t.py").write_text("import importlib.util\nprint(importlib.util.find_spec('beta'))\n")
+    (src / "t.sh").write_text('#!/bin/bash\nset -e\npython -c "import beta; print(beta.version)"\n')
+    for words, printed in (
+        ("t.py", "None\n"),
+        ("t.sh --requirements requirements.txt", "1.0\n"),
+    ):
+        run(notebook, f"%train --contract v3 --source-dir src --as job --wait --entry-point {words}")
+        assert notebook.user_ns["job"].logs() == printed
 
 
 PROCESS = """\

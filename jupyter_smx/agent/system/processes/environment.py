@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from typing import Dict, List, Mapping
 
 MARKER = "JUPYTER_SMX_HOST"
+BASE = "base-python.txt"
+"""File of an environment that names the interpreter below it, as ``agent.code.environment_build`` writes it."""
 _SECRET_PREFIXES = ("JUPYTERHUB_", "JPY_", "JUPYTER_SMX_")
 _SECRETS = ("JUPYTER_TOKEN", "JUPYTER_SERVER_TOKEN", "CONFIGPROXY_AUTH_TOKEN")
 # The kernel sets them for output that goes to a notebook; a job writes to a log.
@@ -33,7 +35,8 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executable) -> Dict[str, str]:
     """Return the environment of the host's processes: no token, the host's mark, our Python first in ``PATH``.
 
-    Variables that name the active environment name ours, or are removed: another Python's packages are not this one's.
+    Variables that say which environment is active say ours, or nothing: another Python's packages are not this one's.
+    In an environment of ``--requirements`` the programs of its base come next, as without requirements.
     """
     clean = {}
     for name, value in inherited.items():
@@ -45,9 +48,21 @@ def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executabl
             continue
         clean[name] = value
     clean[MARKER] = marker
-    clean.update(_activation(os.path.dirname(os.path.dirname(python))))
-    clean["PATH"] = _path(clean.get("PATH", os.defpath), python)
+    prefix = os.path.dirname(os.path.dirname(python))
+    clean.update(_activation(prefix))
+    base = _base_python(prefix)
+    clean["PATH"] = _path(clean.get("PATH", os.defpath), base) if base else clean.get("PATH", os.defpath)
+    clean["PATH"] = _path(clean["PATH"], python)
     return clean
+
+
+def _base_python(prefix: str) -> str:
+    """Give the interpreter whose packages an environment shows behind its own; "" if there is none."""
+    try:
+        with open(os.path.join(prefix, BASE), encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def _path(known: str, python: str) -> str:

@@ -25,6 +25,7 @@ class HostInfo(NamedTuple):
 
     ``interface`` carries the hosts' names, ``port`` is where the first host of a distribution listens. ``addresses``
     stand for the names of the hosts where these are not found, as where a host has no ``/opt/ml`` of its own.
+    ``own_root`` says that what a job writes directly below ``/`` is its own.
     """
 
     host: str
@@ -39,6 +40,7 @@ class HostInfo(NamedTuple):
     region: str = REGION
     port: int = PORT
     addresses: Optional[Dict[str, str]] = None
+    own_root: bool = False
 
     def path(self, *names: str) -> str:
         """Return a path under ``/opt/ml`` of this host."""

@@ -153,8 +153,7 @@ def _plan_namespace(
     if plan is None:
         return None, reason
     namespace.write_files(plan)
-    reason = namespace.probe(plan, needed)
-    return (None, reason) if reason else (plan, "")
+    return namespace.choose_root(plan, needed)
 
 
 def probe(words: List[str]) -> int:
@@ -162,7 +161,8 @@ def probe(words: List[str]) -> int:
     folder = HostFolder(words[0])
     folder.make()
     plan, reason = _plan_namespace(folder, "algo-1", {"algo-1": hostconfig.LOOPBACK})
-    sys.stdout.write(json.dumps({"mode": "variables" if plan is None else "namespace", "reason": reason}))
+    found = {"mode": "variables", "reason": reason} if plan is None else {"mode": "namespace", "reason": plan.reason}
+    sys.stdout.write(json.dumps(found))
     return 0
 
 
@@ -170,10 +170,11 @@ def _enter(plan: namespace.NamespacePlan) -> Isolation:
     machine = socket.gethostname()
     outside = namespace.enter(plan)
     os.chdir(plan.folder.root)
-    forked_task.PRESERVED_FDS.update(fd for fd in outside if fd is not None)
+    plan.folder.root_entries = outside.root
+    forked_task.PRESERVED_FDS.update(fd for fd in (outside.inputs, outside.tmp) if fd is not None)
     # Inputs may lie in the machine's /tmp.
     hidden = () if outside.tmp is None else (("/tmp", f"/proc/self/fd/{outside.tmp}"),)  # noqa: S108
-    return Isolation("namespace", "", hidden, machine, f"/proc/self/fd/{outside.inputs}")
+    return Isolation("namespace", plan.reason, hidden, machine, f"/proc/self/fd/{outside.inputs}")
 
 
 def _announce_ready(host: Host, ready_fd: Optional[int]) -> None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.paths import HostInfo
 
 
+ROOT = "/"
+"""Where a ScriptProcessor starts its script: SageMaker's images set no other working folder."""
 ARCHIVE = "sourcedir.tar.gz"
 """Name that SageMaker's SDK gives the packed folder of code."""
 
@@ -53,7 +55,15 @@ def working_folder(spec: CompleteSpec, host_info: HostInfo) -> str:
 
     SageMaker's FrameworkProcessor changes to its code, the ScriptProcessor stays in the working folder of the image.
     """
+    if starts_in_root(spec, host_info):
+        return ROOT
     return code_folder(spec, host_info) if spec["source_dir"] or is_sdk3_driven(spec) else host_info.path("code")
+
+
+def starts_in_root(spec: CompleteSpec, host_info: HostInfo) -> bool:
+    """Say whether a script starts in ``/``: as a ScriptProcessor starts it, on a host whose jobs have their own."""
+    is_script = spec["kind"] == "process" and not spec["source_dir"] and not spec["distribution"]
+    return is_script and host_info.own_root
 
 
 def script_name(spec: CompleteSpec) -> str:
@@ -82,7 +92,9 @@ def argv(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
     name, given = script_name(spec), spec.get("hyperparameters") or {}
     if is_sdk3_driven(spec):
         return [name, *hyperparameters.sdk3_arguments(given)]
-    if spec["kind"] == "process" and spec["entry_point"] and not spec["source_dir"]:
+    if starts_in_root(spec, host_info) or (
+        spec["kind"] == "process" and spec["entry_point"] and not spec["source_dir"]
+    ):
         name = os.path.join(code_folder(spec, host_info), name)  # how the ScriptProcessor starts it
     return [name, *hyperparameters.arguments(hyperparameters.split(given)[0]), *spec["arguments"]]
 

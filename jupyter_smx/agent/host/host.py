@@ -51,7 +51,8 @@ EventListener = Callable[[Dict[str, Any]], None]
 class Isolation:
     """How jobs see this host: ``namespace`` with a real ``/opt/ml``, or ``variables`` and the reason why not.
 
-    With ``links`` the machine's ``/opt/ml`` leads to this host (``opt_ml``); everything else is as with ``variables``.
+    In a namespace a reason says why jobs have the machine's ``/``.
+
     In a ``container`` the world of the host was made before its agent, which mounts nothing there.
 
     ``machine`` is the name of the machine outside; in a namespace this process has the host's own name. ``store`` is
@@ -90,6 +91,10 @@ class Isolation:
     def has_own_namespaces(self) -> bool:
         """Return True if ``/opt/ml``, shared memory and message queues belong to this host alone."""
         return self.mode in ("namespace", "container")
+
+    def has_own_root(self) -> bool:
+        """Say whether the host's jobs have a ``/`` of their own, with all that the machine's has."""
+        return self.mode == "namespace" and not self.reason
 
     def has_own_tmp(self) -> bool:
         """Return True if the host's jobs have a ``/tmp`` of their own."""
@@ -397,6 +402,7 @@ class Host:
         self.mounts.unmount_all()
         for path in (self.folder.slots, self.folder.trash, self.folder.tmp, self.folder.ml, self.folder.trees):
             rmtree.remove_if_possible(path)
+        host_cleanup.clear_root(self.folder)
         # Its own name is closed to writing, and a name of an open folder is a link, which is not looked into.
         for path in glob.glob(os.path.join(self.isolation.store or self.folder.inputs, "*")):
             rmtree.remove_if_possible(path)
@@ -433,6 +439,7 @@ def host_info(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isol
         region=platform_variables.region_of(os.environ),
         port=config.port,
         addresses=config.addresses,
+        own_root=isolation.has_own_root(),
     )
 
 

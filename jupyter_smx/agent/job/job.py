@@ -398,7 +398,8 @@ class Job(JobEntry):
         files = machine_opt_ml.list_files() if self.host.is_machine_opt_ml_foreign() else {}
         paths = machine_opt_ml.new_files(self._machine_files, files)
         in_working_folder = working_folder.describe(self.spec, self.host.info, folder.ml, folder.trees)
-        for sentence in filter(None, (in_working_folder, machine_opt_ml.describe(self.spec, paths))):
+        in_root = working_folder.describe_root(self.spec, self.host.info, folder)
+        for sentence in filter(None, (in_working_folder, in_root, machine_opt_ml.describe(self.spec, paths))):
             self.left_behind.append(sentence)
             if self.status == 0 and not self.termination.cause:
                 with contextlib.suppress(OSError):

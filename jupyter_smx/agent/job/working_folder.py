@@ -17,6 +17,7 @@ from jupyter_smx.agent.system.files import safe_open
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
+    from jupyter_smx.agent.system.files.host_folder import HostFolder
 
 _MAX_ENTRIES = 400
 _FOLDER_ENTRIES = 6
@@ -26,6 +27,8 @@ _MAX_COMPARED = 50
 _NAMED = 5
 _CACHES = {"__pycache__", "__pypackages__", "build", "derby.log", "metastore_db"}
 """Names of what tools keep beside code, besides hidden ones as ``.ipynb_checkpoints``."""
+_WORKING_FOLDER = "in its working folder, which is deleted"
+_BELOW_ROOT = "directly below /, where new names are deleted"
 _CACHE_SUFFIXES = (".egg-info", ".pyc", ".pyo", ".swp")
 
 
@@ -61,6 +64,8 @@ def describe(spec: CompleteSpec, host_info: HostInfo, ml: str, trees: str) -> st
     """
     own = host_info._replace(base=ml)
     folder = script.working_folder(spec, own)
+    if folder == script.ROOT:
+        return ""  # describe_root names what is there
     try:
         inputs = [input_folder(own, spec["kind"], channel) for channel in spec["channels"]]
         outputs = [path for _name, path in output_folders(spec, own)]
@@ -74,6 +79,18 @@ def describe(spec: CompleteSpec, host_info: HostInfo, ml: str, trees: str) -> st
         return ""
     names = _tool_names(spec, tree) if folder == script.code_folder(spec, own) else set()
     return format_leftovers(spec, search(folder, InitialFiles(tree, names, {*inputs, *outputs, checkpoints})))
+
+
+def describe_root(spec: CompleteSpec, host_info: HostInfo, folder: HostFolder) -> str:
+    """Write a sentence that names what a job's code put directly below ``/``; "" if there is nothing."""
+    kept = folder.root_entries.names
+    if not kept or kept.issuperset(entry.name for entry in _entries(folder.rootfs, _MAX_ENTRIES)):
+        return ""
+    mounted = {os.path.join(folder.rootfs, name) for name in kept}
+    found = search(folder.rootfs, InitialFiles("", set(kept), mounted))
+    if script.starts_in_root(spec, host_info):
+        return format_leftovers(spec, found)
+    return format_leftovers(spec, found._replace(names=["/" + name for name in found.names]), _BELOW_ROOT)
 
 
 def _tool_names(spec: CompleteSpec, tree: str) -> Set[str]:
@@ -167,7 +184,7 @@ def _was_changed(entry: "os.DirEntry[str]", tree: str) -> bool:
         return False
 
 
-def format_leftovers(spec: CompleteSpec, leftovers: UncollectedFiles) -> str:
+def format_leftovers(spec: CompleteSpec, leftovers: UncollectedFiles, place: str = _WORKING_FOLDER) -> str:
     """Write the sentence about files that a job left, with where to write instead; "" if it left none."""
     if not leftovers.names:
         return ""
@@ -175,7 +192,7 @@ def format_leftovers(spec: CompleteSpec, leftovers: UncollectedFiles) -> str:
     if more > 0:
         named.append(f"{more} more" if leftovers.is_complete else f"{more} or more others")
     return (
-        f"The job left {format_list(named)} in its working folder, which is deleted after the job. "
+        f"The job left {format_list(named)} {place} after the job. "
         f"Write what should be kept to {_format_targets(spec)}."
     )
 

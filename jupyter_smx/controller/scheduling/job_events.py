@@ -18,7 +18,7 @@ from jupyter_smx.model.status import DISK_WAIT, TERMINAL_GOALS, SecondaryStatus,
 from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes
-from jupyter_smx.policy.hosts.job_folders import missing_folder_notes
+from jupyter_smx.policy.hosts.job_folders import missing_folder_notes, working_folder_notes
 from jupyter_smx.policy.lifecycle import abandonment, attempts, image_pull, launch, spot, transitions, unreachable_hosts
 from jupyter_smx.policy.scheduling import placement, reuse
 
@@ -131,7 +131,9 @@ class JobEventHandler:
         if job.why is None:
             return job
         # A warm pool is the same as for the job before, so one note for each pool is enough.
-        own = missing_folder_notes(cluster.hosts) if job.why.start == "cold" else ()
+        own: tuple[str, ...] = ()
+        if job.why.start == "cold":
+            own = (*missing_folder_notes(cluster.hosts), *working_folder_notes(job.spec, cluster.hosts))
         notes = tuple(dict.fromkeys([*job.why.notes, *isolation_notes(cluster.hosts), *own]))
         why = replace(job.why, notes=notes, isolation=cluster.hosts[0].isolation if cluster.hosts else "")
         if why == job.why:

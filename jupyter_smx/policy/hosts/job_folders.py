@@ -50,6 +50,25 @@ def missing_folder_notes(hosts: Iterable[Host]) -> tuple[str, ...]:
     )
 
 
+def working_folder_notes(spec: JobSpec, hosts: Iterable[Host]) -> tuple[str, ...]:
+    """Return one note for each reason why a processing script does not start in ``/``; empty if it does, or must not.
+
+    SageMaker starts it there if it is not one of a source folder, as the script of a ``FrameworkProcessor`` is.
+    """
+    if spec.kind != "process" or spec.source_dir is not None or spec.distribution is not None:
+        return ()
+    reasons = dict.fromkeys(host.isolation_reason for host in hosts if host.isolation and not _has_own_root(host))
+    return tuple(
+        f"Its script starts in the folder code of /opt/ml, and not in / as on SageMaker, because its hosts have no / "
+        f"of their own{_bracket(reason)}."
+        for reason in reasons
+    )
+
+
+def _has_own_root(host: Host) -> bool:
+    return host.isolation == "namespace" and not host.isolation_reason
+
+
 def missing_folder_cure(spec: JobSpec, message: str, host: Host) -> str:
     """Return the cure for a message about a path in ``/opt/ml`` that the host does not have; "" for other messages."""
     if has_opt_ml(host) or not _UNUSABLE.search(message):

@@ -12,7 +12,8 @@ from jupyter_smx.controller.scheduling.notebook_folder import DiskFolder, find_c
 from jupyter_smx.model.records.cluster import Host
 from jupyter_smx.model.records.job import HostEnd, RemoteException
 from jupyter_smx.model.spec.channel import Channel, Output
-from jupyter_smx.model.spec.job_spec import JobSpec
+from jupyter_smx.model.spec.distribution import Distribution
+from jupyter_smx.model.spec.job_spec import JobSpec, SourceDir
 from jupyter_smx.policy.hosts import job_folders
 from jupyter_smx.policy.hosts.cures import failure_cure
 
@@ -159,3 +160,19 @@ def test_a_note_has_the_reason_once() -> None:
     assert job_folders.missing_folder_notes([a_host("namespace"), a_host("container")]) == ()
     (note,) = job_folders.missing_folder_notes([a_host(), a_host(name="algo-2")])
     assert note.startswith(f"Its hosts have no /opt/ml of their own ({REASON}): ")
+
+
+@pytest.mark.parametrize("mode", ["variables", "container", "namespace"])
+def test_a_processing_script_that_does_not_start_in_the_root_folder_has_a_note(mode: str) -> None:
+    (note,) = job_folders.working_folder_notes(a_spec("process"), [a_host(mode), a_host(mode, name="algo-2")])
+    assert "starts in the folder code of /opt/ml, and not in / as on SageMaker" in note
+    assert note.endswith(f"have no / of their own ({REASON}).")
+
+
+def test_other_jobs_and_hosts_with_a_root_folder_have_no_such_note() -> None:
+    own = Host(name="algo-1", group="g", instance_type="ml.m5.large", isolation="namespace")
+    assert job_folders.working_folder_notes(a_spec("process"), [own]) == ()
+    packed = SourceDir(folder="/n", path="/p", sha256="0", files=1, size=1)
+    spark = Distribution(runner="pyspark")
+    for spec in (a_spec(), a_spec("process", source_dir=packed), a_spec("process", distribution=spark)):
+        assert job_folders.working_folder_notes(spec, [a_host()]) == ()

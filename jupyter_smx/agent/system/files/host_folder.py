@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import List, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Tuple
 
 from jupyter_smx.agent.system.files import host_layout
 
@@ -51,6 +51,17 @@ TMP_MODE = 0o1777
 """Permissions of what becomes the ``/tmp`` of jobs, in a private folder."""
 
 
+class RootEntries(NamedTuple):
+    """What the machine's ``/`` had when the host began: all names, and the targets of those that are links."""
+
+    names: FrozenSet[str]
+    links: Dict[str, str]
+
+
+NO_ENTRIES = RootEntries(frozenset(), {})
+"""Of a host whose jobs have the machine's own ``/``."""
+
+
 class HostFolder:
     """Paths inside one host's folder, all absolute; an engine puts into ``provided`` what a container reads."""
 
@@ -60,6 +71,7 @@ class HostFolder:
         self.socket = self.path(host_layout.SOCKET)
         self.ml = self.path(host_layout.ML)
         self.tmp = self.path(host_layout.TMP)
+        self.rootfs = self.path(host_layout.ROOTFS)
         self.slots = self.path(host_layout.SLOTS)
         self.spool = self.path(host_layout.SPOOL)
         self.trash = self.path(host_layout.TRASH)
@@ -71,6 +83,8 @@ class HostFolder:
         """Folders of jobs that lie beside this one; they are emptied, since nothing can be moved out of them."""
         self.mounted_names: Tuple[str, ...] = ()
         """Names in the folder for temporary files that another program has mounted over, so that they stay."""
+        self.root_entries = NO_ENTRIES
+        """What stays in ``/`` after a job, if the host's jobs have a ``/`` of their own."""
 
     def path(self, *names: str) -> str:
         """Return the path of something in the folder."""

@@ -22,6 +22,8 @@ ML = "ml"
 """Folder that jobs see as ``/opt/ml``."""
 TMP = "tmp"
 """Folder that jobs see as ``/tmp``."""
+ROOTFS = "rootfs"
+"""Folder that jobs see as ``/``, where the machine allows it: mount points, and what a job writes beside them."""
 SLOTS = "slots"
 """Folder with one folder for each process that waits for a job."""
 SPOOL = "spool"
@@ -50,5 +52,5 @@ ARTIFACTS = "artifacts"
 RESULT = "result.pkl"
 """Artifact with the variables that a job returns."""
 
-FOLDERS = (ML, TMP, SLOTS, TRASH, TREES, INPUTS, PROVIDED)
+FOLDERS = (ML, TMP, ROOTFS, SLOTS, TRASH, TREES, INPUTS, PROVIDED)
 """Folders that only a living host needs; the spool stays for the controller."""

@@ -18,6 +18,7 @@ from jupyter_smx.agent.system.files.host_folder import (
     skeleton_entries,
 )
 from jupyter_smx.agent.system.files.rmtree import remove, remove_if_possible
+from jupyter_smx.agent.system.isolation import root_folder
 from jupyter_smx.agent.system.processes import process
 
 SHM = "/dev/shm"  # noqa: S108 - POSIX shared memory lives there, it is no place for temporary files
@@ -206,7 +207,7 @@ def _restore_permissions(folder: HostFolder, trash: str) -> bool:
     """
     is_whole = True
     own = [os.path.normpath(os.path.join(folder.ml, name)) for name in _PERMANENT_FOLDERS]
-    for path in [*own, folder.tmp]:
+    for path in [*own, folder.tmp, *_own_root(folder)]:
         try:
             found = os.lstat(path).st_mode
         except OSError:
@@ -222,6 +223,11 @@ def _restore_permissions(folder: HostFolder, trash: str) -> bool:
     return is_whole
 
 
+def _own_root(folder: HostFolder) -> List[str]:
+    """Give the folder that is the ``/`` of the host's jobs, if they have their own."""
+    return [folder.rootfs] if folder.root_entries.names else []
+
+
 def reset_folders(folder: HostFolder, batch: str) -> None:
     """Move everything that a job wrote to the trash, by renames; the folders themselves stay.
 
@@ -235,6 +241,7 @@ def reset_folders(folder: HostFolder, batch: str) -> None:
     for place, kept in [
         *((os.path.join(folder.ml, name), kept) for name, kept in _RESET_FOLDERS),
         (folder.tmp, folder.mounted_names),
+        *((place, folder.root_entries.names) for place in _own_root(folder)),
     ]:
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(place):
@@ -244,8 +251,18 @@ def reset_folders(folder: HostFolder, batch: str) -> None:
     for place in filter(is_folder, folder.unmovable):  # a job may have moved away what one lies in
         for name in os.listdir(place):
             remove(os.path.join(place, name))
+    root_folder.restore_links(folder.rootfs, folder.root_entries)
     if not is_whole:
         folder.make_job_folders()
+
+
+def clear_root(folder: HostFolder) -> None:
+    """Delete what a job wrote directly below ``/``, as far as that is possible; the machine's entries stay."""
+    kept = folder.root_entries.names
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder.rootfs) if kept else ():
+            if name not in kept:
+                remove_if_possible(os.path.join(folder.rootfs, name))
 
 
 def empty_trash(folder: HostFolder) -> Dict[str, Any]:

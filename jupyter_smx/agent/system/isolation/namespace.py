@@ -1,4 +1,4 @@
-"""Namespaces of a host on a shared machine: own ``/opt/ml``, ``/etc/hosts``, ``/tmp`` and shared memory."""
+"""Namespaces of a host on a shared machine: own ``/opt/ml``, ``/``, ``/etc/hosts``, ``/tmp`` and shared memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tu
 
 from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.files import host_layout
-from jupyter_smx.agent.system.files.host_folder import CONFIGS, QUEUES
-from jupyter_smx.agent.system.isolation import mounts
+from jupyter_smx.agent.system.files.host_folder import CONFIGS, NO_ENTRIES, QUEUES, RootEntries
+from jupyter_smx.agent.system.isolation import mounts, root_folder
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
@@ -25,22 +25,33 @@ _PATIENCE = 10.0
 _OPT = os.path.dirname(ML)
 _TMP = "/tmp"  # noqa: S108 - the folder that is replaced, not one that is used
 _NSCD = "/run/nscd"
+_OPEN = 0o755
+_UNSHARE = "unshare"
 
 
 class NamespacePlan(NamedTuple):
-    """The view from inside a host: names with their addresses; ``own_tmp`` replaces ``/tmp``."""
+    """The view from inside a host: names with their addresses; ``own_tmp`` replaces ``/tmp``, ``own_root`` ``/``.
+
+    ``reason`` says why ``/`` is not replaced.
+    """
 
     folder: HostFolder
     host: str
     addresses: Dict[str, str]
     own_tmp: bool
+    own_root: bool = False
+    reason: str = ""
 
 
 class OutsideFolders(NamedTuple):
-    """Open folders that have other paths inside: the one for inputs, and the machine's ``/tmp`` if hidden."""
+    """Open folders that have other names inside: where the host keeps inputs, and the machine's ``/tmp`` if hidden.
+
+    ``root`` is what was in ``/`` before the host got its own.
+    """
 
     inputs: int
     tmp: Optional[int]
+    root: RootEntries
 
 
 def _under(path: str, parent: str) -> bool:
@@ -68,7 +79,7 @@ def make_plan(
     if lost:
         return None, f"{lost[0]} is in {ML}, which would be hidden"
     own_tmp = not any(_under(path, _TMP) for path in needed)
-    return NamespacePlan(folder, host, addresses, own_tmp), ""
+    return NamespacePlan(folder, host, addresses, own_tmp, own_root=True), ""
 
 
 def write_files(plan: NamespacePlan) -> None:
@@ -83,8 +94,9 @@ def write_files(plan: NamespacePlan) -> None:
     with open(plan.folder.path("hosts"), "w", encoding="utf-8") as file:
         file.write(text + "".join(f"{address} {name}\n" for name, address in sorted(plan.addresses.items())))
     os.chmod(plan.folder.path("hosts"), 0o644)
-    for name in ("opt", "empty", host_layout.QUEUES):
+    for name in ("opt", "empty", host_layout.QUEUES, host_layout.ROOTFS):
         os.makedirs(plan.folder.path(name), exist_ok=True)
+    os.chmod(plan.folder.rootfs, _OPEN)
 
 
 def _write(path: str, text: str) -> None:
@@ -95,7 +107,7 @@ def _write(path: str, text: str) -> None:
 def _unshare() -> None:
     uid, gid = os.getuid(), os.getgid()
     flags = _NEWNS | _NEWUTS | _NEWIPC
-    mounts.check_call(process.libc().unshare(flags if uid == 0 else flags | _NEWUSER), "unshare")
+    mounts.check_call(process.libc().unshare(flags if uid == 0 else flags | _NEWUSER), _UNSHARE)
     if uid != 0:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
@@ -131,10 +143,10 @@ def _show_queues(folder: HostFolder) -> None:
             mounts.bind(folder.queues, QUEUES)
 
 
-def _open_outside_folders(plan: NamespacePlan) -> OutsideFolders:
+def _open_outside_folders(plan: NamespacePlan, root: RootEntries) -> OutsideFolders:
     """Open what has other names from now on; a folder that is open stays in reach, as the mount that it is now."""
     inputs = os.open(plan.folder.inputs, os.O_RDONLY | os.O_DIRECTORY)
-    return OutsideFolders(inputs, os.open(_TMP, os.O_RDONLY | os.O_DIRECTORY) if plan.own_tmp else None)
+    return OutsideFolders(inputs, os.open(_TMP, os.O_RDONLY | os.O_DIRECTORY) if plan.own_tmp else None, root)
 
 
 def enter(plan: NamespacePlan) -> OutsideFolders:
@@ -145,7 +157,8 @@ def enter(plan: NamespacePlan) -> OutsideFolders:
     folder = plan.folder
     _unshare()
     mounts.mount(None, "/", None, mounts.REC | mounts.PRIVATE)
-    outside = _open_outside_folders(plan)
+    root = root_folder.enter(folder.rootfs) if plan.own_root else NO_ENTRIES
+    outside = _open_outside_folders(plan, root)
     for name in CONFIGS:
         mounts.mount("tmpfs", os.path.join(folder.ml, name), "tmpfs", 0, "size=16m,mode=755")
     if os.path.isdir(ML):
@@ -186,6 +199,18 @@ def _check_namespace(plan: NamespacePlan, needed: List[str]) -> str:
         return f"{ML} is not this host's folder"
     lost = [path for path in needed if not os.path.exists(path) and not path.endswith(".zip")]
     return f"{lost[0]} cannot be seen" if lost else ""
+
+
+def choose_root(plan: NamespacePlan, needed: List[str]) -> Tuple[Optional[NamespacePlan], str]:
+    """Try a plan, and without a ``/`` of its own where that is refused; None and a reason if neither can be had."""
+    reason = probe(plan, needed)
+    if not reason:
+        return plan, ""
+    if reason.startswith(_UNSHARE):
+        return None, reason
+    lesser = plan._replace(own_root=False, reason=f"jobs share the machine's /: {reason}")
+    other = probe(lesser, needed)
+    return (None, other) if other else (lesser, "")
 
 
 def _trial(plan: NamespacePlan, needed: List[str], pipe: int) -> None:

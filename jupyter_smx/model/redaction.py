@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.model.hyperparameter import decode_text, encode_text, format_hyperparameter
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -35,8 +37,24 @@ def redact_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def redact_values(values: Mapping[str, str]) -> dict[str, str]:
-    """Return hyperparameters, or other named values, as people may see them: :func:`redact_text` of each."""
+    """Give what people have names for as people may see it: :func:`redact_text`, each."""
     return {name: redact_text(value) for name, value in values.items()}
+
+
+def redact_hyperparameters(values: Mapping[str, str]) -> dict[str, str]:
+    """Give hyperparameters as people may see them, each still a value that a script can read."""
+    return {name: _redact_hyperparameter(value) for name, value in values.items()}
+
+
+def format_hyperparameters(values: Mapping[str, str]) -> dict[str, str]:
+    """Write hyperparameters for people: redacted, and text without the quotes of JSON."""
+    return {name: format_hyperparameter(value) for name, value in redact_hyperparameters(values).items()}
+
+
+def _redact_hyperparameter(value: str) -> str:
+    text = decode_text(value)
+    # The closing quote of a JSON string would pass for the end of its URL.
+    return redact_text(value) if text == value else encode_text(redact_text(text))
 
 
 def redact_text(text: str) -> str:
@@ -63,7 +81,7 @@ def redact_record(record: dict[str, Any]) -> dict[str, Any]:
     places: list[tuple[str, Callable[[Any], Any]]] = [
         ("checkpoint", redact_text),
         ("environment", redact_variables),
-        ("hyperparameters", redact_values),
+        ("hyperparameters", redact_hyperparameters),
         ("arguments", lambda words: [redact_text(word) for word in words]),
         ("channels", lambda rows: [{**row, "source": redact_text(row["source"])} for row in rows]),
         ("outputs", lambda rows: [{**row, "destination": redact_text(row["destination"])} for row in rows]),

@@ -109,7 +109,7 @@ class ArrayFacade:
                 index=index,
                 size=size,
                 label=each.label,
-                values=redaction.redact_values(each.hyperparameters),
+                values=redaction.redact_hyperparameters(each.hyperparameters),
                 title=wish.title,
                 max_concurrent=wish.max_concurrent,
             )

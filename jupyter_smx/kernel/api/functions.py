@@ -27,7 +27,7 @@ from jupyter_smx.kernel.request import interpreters, payload
 from jupyter_smx.kernel.request.builders import request_from_keywords
 from jupyter_smx.kernel.request.call import RECEIVE, call_of, pickle_by_value
 from jupyter_smx.kernel.request.grid import expand_sweep
-from jupyter_smx.kernel.request.request import current_folder
+from jupyter_smx.kernel.request.request import current_folder, keeps_text
 from jupyter_smx.kernel.request.script import absolute_folder, entry_point_of, read_script
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.options.table import ProcessOptions, RemoteOptions, TrainOptions, names_for, rows_of
@@ -178,7 +178,10 @@ def _run(kind: Kind, code: Code | None, options: Mapping[str, Any]) -> Job | Job
     send = options.get("send", ())
     variables = dict(send) if isinstance(send, Mapping) else payload.select_variables(tuple(send), session.namespace)
     fixed, grid = expand_sweep(
-        options.get("hyperparameters", {}), options.get("max_concurrent"), sweep=options.get("sweep", False)
+        options.get("hyperparameters", {}),
+        options.get("max_concurrent"),
+        sweep=options.get("sweep", False),
+        keep_text=keeps_text("keyword", options.get("contract")),
     )
     options["hyperparameters"] = fixed
     code = code or ""

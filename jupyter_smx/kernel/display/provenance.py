@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel.text.pages import facts_page, text_page
-from jupyter_smx.model.redaction import redact_values
+from jupyter_smx.model.redaction import format_hyperparameters
 from jupyter_smx.model.text import format_count, format_size
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _code(job: Job, found: Provenance) -> dict[str, Any]:
         on = f" on {found.revision.branch}" if found.revision.branch else ""
         facts["commit"] = f"{found.revision.commit}{on} ({found.revision.folder})"
     if job.spec.hyperparameters:
-        facts["hyperparameters"] = redact_values(job.spec.hyperparameters)
+        facts["hyperparameters"] = format_hyperparameters(job.spec.hyperparameters)
     return facts
 
 

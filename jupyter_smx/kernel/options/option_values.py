@@ -11,6 +11,7 @@ from jupyter_smx.agent.stores.url_schemes import URL_OR_CHAIN
 from jupyter_smx.kernel.options.line_syntax import restore_braces, text_of, value_of
 from jupyter_smx.model import unsupported
 from jupyter_smx.model.errors import ValidationError, suggest_names
+from jupyter_smx.model.hyperparameter import encode_text
 from jupyter_smx.model.name import slug
 from jupyter_smx.model.options.convert import parse_number
 from jupyter_smx.model.spec.channel import Channel, Output
@@ -390,13 +391,16 @@ def parse_hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) 
     return {name: value_of(word, namespace, f"--hp {name}") for name, word in given.items()}
 
 
-def encode_hyperparameter(name: str, value: Any) -> str:
-    """Write a hyperparameter as SageMaker's SDK does: a string stays as it is, anything else becomes JSON.
+def encode_hyperparameter(name: str, value: Any, *, keep_text: bool = False) -> str:
+    """Write a hyperparameter: a string stays as it is, anything else becomes JSON.
+
+    With ``keep_text`` a string becomes JSON, too, as SageMaker's framework estimators send it: a script gets ``1.10``
+    as that text, and not as the number 1.1.
 
     :raises ValidationError: a value that JSON cannot hold.
     """
     if isinstance(value, str):
-        return value
+        return encode_text(value) if keep_text else value
     try:
         return json.dumps(value, default=_scalar, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from jupyter_smx.kernel.options.option_values import encode_hyperparameter
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.options.convert import parse_number
-from jupyter_smx.model.redaction import redact_text
+from jupyter_smx.model.redaction import format_hyperparameters
 from jupyter_smx.model.spec.array import MAX_TASKS, TaskOverrides
 
 if TYPE_CHECKING:
@@ -36,17 +36,19 @@ class Grid(Struct, frozen=True, kw_only=True):
 
 
 def expand_sweep(
-    hyperparameters: Mapping[str, Any], limit: int | str | None, *, sweep: bool
+    hyperparameters: Mapping[str, Any], limit: int | str | None, *, sweep: bool, keep_text: bool = False
 ) -> tuple[dict[str, Any], Grid | None]:
     """Return the hyperparameters that all tasks share, and the grid of the others if there is a ``sweep``.
 
-    :raises ValidationError: an invalid ``limit``, or one for a single job; else as :func:`grid_of`.
+    ``keep_text`` is as for :func:`grid_of`.
+
+    :raises ValidationError: a ``limit`` that is none, or where there is one job; else as :func:`grid_of`.
     """
     most = parse_max_concurrent(limit)
     if not sweep:
         _check_limit_without_sweep(limit)
         return dict(hyperparameters), None
-    grid = grid_of(hyperparameters)
+    grid = grid_of(hyperparameters, keep_text=keep_text)
     return grid.fixed, replace(grid, max_concurrent=most)
 
 
@@ -69,21 +71,27 @@ def _check_limit_without_sweep(limit: object) -> None:
         )
 
 
-def grid_of(hyperparameters: Mapping[str, Any]) -> Grid:
+def grid_of(hyperparameters: Mapping[str, Any], *, keep_text: bool = False) -> Grid:
     """Span the grid of all lists among the values; text that is a JSON list, as on a magic's line, is one.
+
+    With ``keep_text`` text is text, and no list.
 
     :raises ValidationError: no list, an empty one, a value that cannot be a hyperparameter, or too many tasks.
     """
-    swept = {name: found for name, value in hyperparameters.items() if (found := _values(value)) is not None}
+    lists = ((name, _values(value, keep_text=keep_text)) for name, value in hyperparameters.items())
+    swept = {name: found for name, found in lists if found is not None}
     _check(swept)
-    written = {name: [(each, encode_hyperparameter(name, each)) for each in values] for name, values in swept.items()}
+    written = {
+        name: [encode_hyperparameter(name, each, keep_text=keep_text) for each in values]
+        for name, values in swept.items()
+    }
     tasks = []
     for point in itertools.product(*written.values()):
         chosen = dict(zip(written, point, strict=True))
         tasks.append(
             TaskOverrides(
-                label=", ".join(f"{name}={_shorten(redact_text(text))}" for name, (_, text) in chosen.items()),
-                hyperparameters={name: text for name, (_, text) in chosen.items()},
+                label=", ".join(f"{name}={_shorten(text)}" for name, text in format_hyperparameters(chosen).items()),
+                hyperparameters=chosen,
             )
         )
     fixed = {name: value for name, value in hyperparameters.items() if name not in swept}
@@ -119,10 +127,10 @@ def _check(swept: Mapping[str, list[Any]]) -> None:
         )
 
 
-def _values(value: Any) -> list[Any] | None:
-    """Return the values of a list, also of a JSON text or a numpy array; None for anything else."""
+def _values(value: Any, *, keep_text: bool) -> list[Any] | None:
+    """Give the values of a list, also of one that is written as JSON or that numpy holds; None for anything else."""
     if isinstance(value, str):
-        return _json_list(value)
+        return None if keep_text else _json_list(value)
     if isinstance(value, (list, tuple, range)):
         return list(value)
     if len(getattr(value, "shape", ())) == 1 and hasattr(value, "tolist"):

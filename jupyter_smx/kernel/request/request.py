@@ -67,6 +67,14 @@ class SubmissionContext(Struct, frozen=True, kw_only=True):
     interpreters_of: Callable[[str], Literal["local", "remote"]] = lambda _engine: "local"
 
 
+def keeps_text(spelling: Literal["line", "keyword"], contract: str | None) -> bool:
+    """Return True if a hyperparameter that is text is sent as JSON, so that a script gets that text.
+
+    On a line all values are text, and JSON is read as JSON. SDK 3 sends text as it is.
+    """
+    return spelling == "keyword" and contract != "v3"
+
+
 def current_folder() -> Path:
     """Return the folder from which relative paths start.
 
@@ -130,7 +138,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
             filename=filename,
             instance_groups=self._instance_groups(),
             distribution=self.distribution,
-            hyperparameters={name: encode_hyperparameter(name, value) for name, value in self.hyperparameters.items()},
+            hyperparameters=self._encode_hyperparameters(),
             environment={_check_variable_name(name, "--env"): value for name, value in self.environment.items()},
             channels=_check_unique(self.channels, "--input"),
             outputs=_check_unique(self.outputs, "--output"),
@@ -150,6 +158,13 @@ class JobRequest(Struct, frozen=True, kw_only=True):
             after=self.after,
             submitted_at=submitted_at,
         )
+
+    def _encode_hyperparameters(self) -> dict[str, str]:
+        keep_text = keeps_text(self.spelling, self.fields.get("contract"))
+        return {
+            name: encode_hyperparameter(name, value, keep_text=keep_text)
+            for name, value in self.hyperparameters.items()
+        }
 
     def _script(self, code: str, folder: Path) -> Script:
         if self.source_dir:

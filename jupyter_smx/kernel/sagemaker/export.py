@@ -88,7 +88,7 @@ def redact_job(job: Job) -> Job:
     open_to_all = replace(
         spec,
         environment=redaction.redact_values(spec.environment),
-        hyperparameters=redaction.redact_values(spec.hyperparameters),
+        hyperparameters=redaction.redact_hyperparameters(spec.hyperparameters),
         arguments=tuple(map(redaction.redact_text, spec.arguments)),
         channels=tuple(replace(channel, source=redaction.redact_text(channel.source)) for channel in spec.channels),
         outputs=tuple(

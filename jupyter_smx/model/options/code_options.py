@@ -21,7 +21,7 @@ class CodeOptions(TypedDict, total=False):
             example="epochs=3",
             help="hyperparameter, also passed to the script as an argument; {expr} takes the value of a notebook "
             "variable",
-            keyword_help="hyperparameters by name; other values become JSON",
+            keyword_help="hyperparameters by name, sent as JSON: text stays text, as ``'1.10'`` or ``'true'``",
             keyword_example="{'epochs': 3}",
             repeat=True,
             field="hyperparameters",

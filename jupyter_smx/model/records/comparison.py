@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jupyter_smx.model.options.table import PLAIN
-from jupyter_smx.model.redaction import is_secret, redact_text, redact_values
+from jupyter_smx.model.redaction import format_hyperparameters, is_secret, redact_text
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
 from jupyter_smx.model.status import SecondaryStatus, is_final
 from jupyter_smx.model.text import format_count, format_duration, format_list, format_size
@@ -273,7 +273,7 @@ def _short(sha256: str) -> str:
 _ENVIRONMENT = "environment variable"
 _SECTIONS = {
     "option": _request,
-    "hyperparameter": lambda job: redact_values(job.spec.hyperparameters),
+    "hyperparameter": lambda job: format_hyperparameters(job.spec.hyperparameters),
     _ENVIRONMENT: lambda job: _variables(job.spec.environment),
     "Python": _python,
     "package": _packages,

@@ -57,10 +57,11 @@ class PythonEnvironment(Struct, frozen=True, kw_only=True):
 class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Request of a job: its code, inputs, hosts and limits.
 
-    Values of ``hyperparameters`` are strings, JSON if they are not plain text (SageMaker's encoding). ``keep_alive``,
-    ``max_run`` and ``max_wait`` are seconds. With a ``keep_alive`` of None a kept pool keeps its keep-alive, and new
-    hosts are released; 0 releases both. ``imports`` are the modules that the code imports at its top, a hint for
-    preloading that may be wrong.
+    ``hyperparameters`` values are strings that a script reads as JSON where they are JSON (SageMaker's encoding): a
+    keyword of Python sends text as a JSON string, so that it stays text.
+    ``keep_alive``, ``max_run`` and ``max_wait`` are seconds. With a ``keep_alive`` of None a kept pool keeps its
+    keep-alive, and new hosts are released; 0 releases both. ``imports`` are the modules that the code imports at its
+    top, a hint for the zygote, never a promise.
     """
 
     kind: Literal["train", "process"]

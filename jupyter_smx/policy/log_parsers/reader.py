@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from jupyter_smx.model.hyperparameter import decode_text
 from jupyter_smx.model.results.progress import MAX_METRICS, Progress
 from jupyter_smx.policy.log_parsers import frameworks, generic, tqdm
 from jupyter_smx.policy.log_parsers.line_splitter import MAX_LINE, LineSplitter, strip_escapes
@@ -153,7 +154,7 @@ def announced_totals(hyperparameters: Mapping[str, str]) -> AnnouncedTotals:
     """Read how many epochs or rounds a job will have from its hyperparameters, where one is called so."""
     counts = {
         name.replace("-", "_").lower(): int(text)
-        for name, text in hyperparameters.items()
+        for name, text in ((name, decode_text(value)) for name, value in hyperparameters.items())
         if _COUNT.fullmatch(text.strip()) and int(text) > 0
     }
     return AnnouncedTotals(

@@ -236,7 +236,13 @@ describe('the environment of a job', () => {
     expect(node.textContent).toContain('ml.m5.large × 2');
   });
 
-  it('names the image, and its id', async () => {
+  it('shows text of Python without quotes, unless it looks like a number then', async () => {
+    const spec = { ...SPEC, hyperparameters: { lr: '0.1', opt: '"adam"', version: '"1.10"' } };
+    const node = await drawn(<Environment job={record({ spec })} trans={trans} />);
+    expect(rows(node, 'Hyperparameters')).toEqual(['lr|0.1', 'opt|adam', 'version|"1.10"']);
+  });
+
+  it('names the image, and what that name meant', async () => {
     const spec = { ...SPEC, image: 'train:1' };
     const image = { name: 'train:1', id: 'sha256:11', digest: 'train@sha256:22' };
     const jobs = [record({ spec }), record({ spec, image }), record()];

@@ -21,7 +21,7 @@ export function Environment({ job, trans }: IEnvironmentProps): JSX.Element {
   return (
     <>
       <RequestedSettings job={job} trans={trans} />
-      <Values title={trans.__('Hyperparameters')} values={job.spec.hyperparameters} trans={trans} />
+      <Values title={trans.__('Hyperparameters')} values={plainTexts(job.spec.hyperparameters)} trans={trans} />
       <Values
         title={trans.__('Environment variables')}
         values={withoutSecrets(job.spec.environment, trans)}
@@ -102,6 +102,24 @@ function imageWords({ spec, image }: IJobRecord): string {
 function groupWords({ name, instance_type, instance_count }: InstanceGroup): string {
   const hosts = `${instance_type} × ${instance_count}`;
   return name === 'homogeneousCluster' ? hosts : `${name}: ${hosts}`;
+}
+
+/** Text that a job request holds as JSON, without its quotes, unless it looks like a value of another kind then. */
+function plainText(value: string): string {
+  const text = parseJson(value);
+  return typeof text === 'string' && parseJson(text) === undefined ? text : value;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function plainTexts(values: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, plainText(value)]));
 }
 
 function Values(props: {

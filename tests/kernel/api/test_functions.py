@@ -77,7 +77,7 @@ def test_train_is_the_magic_without_magic(
     spec = controller.jobs[job.id].spec
     assert spec.source == "model = lr"
     assert (spec.keep_alive, spec.base_name, spec.receive) == (600, "digits", ("model",))
-    assert spec.hyperparameters == {"epochs": "3", "name": "adam"}
+    assert spec.hyperparameters == {"epochs": "3", "name": '"adam"'}
     assert spec.environment == {"N": "1"}
     assert spec.channels[0].source == str(tmp_path / "data")
     assert spec.outputs[0].destination == str(tmp_path / "models")

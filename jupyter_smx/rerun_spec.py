@@ -33,7 +33,7 @@ def source_archive(record: Job) -> Path:
 
 
 def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobSpec:
-    """Give the request of a job for another run: same code, same variables, same hosts.
+    """Give the request of a job for another run: same code, same variables, same hosts, and no exact name.
 
     ``kept_source`` is the archive of the job's folder of code that lies with its outputs.
 
@@ -69,7 +69,7 @@ def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobS
                 rule="The folder is stored with the files of the job.",
                 cure=f"Submit the job again from {spec.source_dir.folder}.",
             )
-    return msgspec.structs.replace(spec, submitted_at=submitted_at, array=None)
+    return msgspec.structs.replace(spec, submitted_at=submitted_at, array=None, job_name="")
 
 
 def touch(path: str) -> bool:

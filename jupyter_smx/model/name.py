@@ -30,6 +30,22 @@ def check_base_name(name: str) -> str:
     )
 
 
+def check_job_name(name: str) -> str:
+    """Give an exact name of a job back if SageMaker would take it.
+
+    :raises ValidationError: characters or length outside ``[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}``.
+    """
+    if len(name) <= MAX_NAME and NAME.fullmatch(name):
+        return name
+    raise ValidationError(
+        f"--job-name: {name!r} is not a valid job name.",
+        field="job_name",
+        value=name,
+        rule=f"A name has at most {MAX_NAME} characters: letters, digits and inner hyphens.",
+        cure=f"For example {slug(name)[:MAX_NAME].strip('-') or 'job-1'!r}.",
+    )
+
+
 def base_name(text: str, otherwise: str) -> str:
     """Make what a job may be called of any text; ``otherwise`` where it has no letter or digit that a name may have."""
     return slug(text)[:MAX_BASE_NAME].strip("-") or otherwise

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.model.hyperparameter import decode_text, encode_text, format_hyperparameter
+from jupyter_smx.model.spec.name_placeholder import fill_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,9 +76,9 @@ def _redact_parameter(found: re.Match[str]) -> str:
 def redact_record(record: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON of a job's record without secrets of variables and of URLs.
 
-    Sentences in it never contain secrets.
+    Sentences in it were made without. The name of the job stands for ``{job_name}``.
     """
-    spec = record["spec"]
+    spec = fill_record(record["spec"], record["name"])
     places: list[tuple[str, Callable[[Any], Any]]] = [
         ("checkpoint", redact_text),
         ("environment", redact_variables),

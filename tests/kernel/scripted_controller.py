@@ -309,7 +309,7 @@ class _Handler(BaseHTTPRequestHandler):
             look_up(group.instance_type, catalogue())
         if wish.id in self.fake.jobs:
             return 200, self.fake.jobs[wish.id], {}
-        return 201, self._add(wish.id, job_name(wish.spec.base_name, wish.id), wish.spec), {}
+        return 201, self._add(wish.id, wish.spec.job_name or job_name(wish.spec.base_name, wish.id), wish.spec), {}
 
     def _add(self, job_id: str, name: str, spec: JobSpec) -> Job:
         self.fake.jobs[job_id] = Job(id=job_id, name=name, spec=spec, created_at=time.time())

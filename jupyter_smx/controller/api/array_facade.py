@@ -83,6 +83,14 @@ class ArrayFacade:
                 rule=f"An array has 1 to {MAX_TASKS} tasks.",
                 cure="Combine work so that there are fewer tasks." if wish.tasks else "",
             )
+        if wish.spec.job_name:
+            raise ValidationError(
+                f"--job-name: an array cannot have the exact name {wish.spec.job_name}.",
+                field="job_name",
+                value=wish.spec.job_name,
+                rule="Each task has a name of its own: that of the array and its index.",
+                cure="Use --name.",
+            )
         if wish.max_concurrent < 0:
             raise ValidationError(
                 f"--max-concurrent: {wish.max_concurrent} tasks at a time.",

@@ -119,6 +119,8 @@ class ControllerFacade:
         except ResourceInUseError as error:
             if error.field != "name":
                 raise
+            if spec.job_name:
+                raise checks.job_name_taken_error(spec.job_name) from None
         # Among many jobs of one base name two ids begin alike; all their digits never are.
         return self._reconciler.admit(replace(job, name=job_name(spec.base_name, job_id, len(job_id)))), True
 

@@ -166,7 +166,7 @@ class SubmissionValidator:
         first = Transition(status=pending, start_time=now, status_message=message_of(pending))
         return Job(
             id=job_id,
-            name=job_name(spec.base_name, job_id),
+            name=spec.job_name or job_name(spec.base_name, job_id),
             spec=spec,
             image=image,
             interpreter=interpreter,

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from jupyter_smx.agent.errors import is_temporary
 from jupyter_smx.agent.system.files import host_layout, rmtree, walk
@@ -27,6 +27,7 @@ from jupyter_smx.controller.transfer.read_ahead import WINDOW, read_ahead, run_s
 from jupyter_smx.engines import untrusted_files
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.spec.channel import Artifact
+from jupyter_smx.model.spec.name_placeholder import fill_job_name, fill_values
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.urls import is_url
 
@@ -95,7 +96,8 @@ class OutputStager:
     def _write_provenance(self, job: Job, provenance: Provenance) -> None:
         folder = self.folder(job.id)
         about = {"job": job.name, "id": job.id, "status": job.status().value, "instances": job.spec.instances()}
-        told = {**about, "hyperparameters": job.spec.hyperparameters, **asdict(provenance)}
+        hyperparameters = fill_values(job.spec.hyperparameters, job.name)
+        told = {**about, "hyperparameters": hyperparameters, **asdict(provenance)}
         with atomic_write(folder.provenance) as part:
             part.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
 
@@ -109,6 +111,7 @@ class OutputStager:
         """
         if not any(left.record.get("artifacts") for left in everything):
             return ()
+        job = replace(job, spec=fill_job_name(job.spec, job.name))
         folder = self.folder(job.id)
         folder.make()
         hosts = sorted(everything, key=lambda left: _natural(left.host))

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.model.errors import ValidationError, suggest_names
+from jupyter_smx.model.spec import name_placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -197,6 +198,8 @@ def _walk(node: ast.expr, namespace: Mapping[str, Any], expression: str, option:
 def _variable(name: str, namespace: Mapping[str, Any], option: str) -> Any:
     if name in namespace:
         return namespace[name]
+    if name == name_placeholder.VARIABLE:
+        return name_placeholder.PLACEHOLDER  # the controller fills it in
     raise ValidationError(
         f"{option}: the notebook has no variable {name!r}.",
         field=option.removeprefix("--"),

@@ -25,7 +25,7 @@ from jupyter_smx.kernel.request.script import (
     requirements_file,
 )
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.name import base_name, check_base_name
+from jupyter_smx.model.name import base_name, check_base_name, check_job_name
 from jupyter_smx.model.options.code_options import Requirements
 from jupyter_smx.model.options.convert import parse_number
 from jupyter_smx.model.options.option import Kind
@@ -124,7 +124,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         :raises CellSyntaxError: the code is no Python.
         :raises ValidationError: a field is invalid; the text names it.
         """
-        name = check_base_name(self.name) if self.name else _default_name(self.kind, here.notebook)
+        name = self._base_name(here.notebook)
         script = self._script(code, here.folder)
         filename = script.filename or f"<{name}>"
         source = script.text if script.filename else cell.prepend_blank_lines(code, lines_before)
@@ -158,6 +158,13 @@ class JobRequest(Struct, frozen=True, kw_only=True):
             after=self.after,
             submitted_at=submitted_at,
         )
+
+    def _base_name(self, notebook: str) -> str:
+        if self.name:
+            return check_base_name(self.name)
+        exact = self.fields.get("job_name", "")
+        # Reruns are called like the job, with a suffix.
+        return base_name(check_job_name(exact), self.kind) if exact else _default_name(self.kind, notebook)
 
     def _encode_hyperparameters(self) -> dict[str, str]:
         keep_text = keeps_text(self.spelling, self.fields.get("contract"))

@@ -24,6 +24,7 @@ from jupyter_smx.kernel.sagemaker.export_folder import ExportResult, write_folde
 from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.spec.channel import input_folder
+from jupyter_smx.model.spec.name_placeholder import fill_job_name
 from jupyter_smx.model.text import format_moment, format_size
 from jupyter_smx.rerun_spec import source_archive
 
@@ -83,8 +84,11 @@ def export(job: Job, folder: Path) -> ExportResult:
 
 
 def redact_job(job: Job) -> Job:
-    """Return a job without secrets in URLs, its places included; secret variables keep only their names elsewhere."""
-    spec = job.spec
+    """Give a job without what opens URLs, of its places, too; variables of secrets keep their names elsewhere.
+
+    Its name stands for ``{job_name}``: SageMaker's SDK fills in nothing.
+    """
+    spec = fill_job_name(job.spec, job.name)
     open_to_all = replace(
         spec,
         environment=redaction.redact_values(spec.environment),

@@ -32,6 +32,7 @@ from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.spec.array import format_counts
 from jupyter_smx.model.spec.channel import Payload
+from jupyter_smx.model.spec.name_placeholder import PLACEHOLDER, fill_values
 from jupyter_smx.model.text import format_moment
 
 if TYPE_CHECKING:
@@ -55,8 +56,10 @@ class Tasks(Struct, frozen=True, kw_only=True):
         return [task.array.index if task.array else place for place, task in enumerate(self.array.tasks)]
 
     def points(self) -> list[dict[str, str]]:
-        """Return for each task the hyperparameters in which it differs from the others."""
-        return [task.array.values if task.array else {} for task in self.array.tasks]
+        """Give of each task the hyperparameters in which it differs, also those with its name in them."""
+        shared = {name: text for name, text in self.first.spec.hyperparameters.items() if PLACEHOLDER in text}
+        own = ((task.array.values if task.array else {}, task.name) for task in self.array.tasks)
+        return [fill_values({**shared, **values}, name) for values, name in own]
 
 
 def export_by_ref(client: Client, ref: str, folder: str) -> tuple[str, ExportResult]:

@@ -43,6 +43,22 @@ class RunOptions(TypedDict, total=False):
             ),
         ),
     ]
+    job_name: Annotated[
+        str | None,
+        Option(
+            spellings=("--job-name",),
+            value="text",
+            metavar="NAME",
+            example="train-digits-2026-05-01",
+            help="exact name of the job, without a suffix; refused if a job has it. {job_name} in hyperparameters, "
+            "variables, arguments, outputs and --checkpoint is the name of the job, exact or not",
+            keyword_help="exact name of the job, without a suffix; refused if a job has it. ``{job_name}`` in texts of "
+            "``hyperparameters``, ``environment``, ``arguments``, ``outputs`` and ``checkpoint`` is the name of the "
+            "job, exact or not",
+            keyword_example="'train-digits-2026-05-01'",
+            field="job_name",
+        ),
+    ]
     role: Annotated[
         str | None,
         Option(

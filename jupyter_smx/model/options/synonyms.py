@@ -45,7 +45,6 @@ _CURES = {
     "image_name": "Use image=.",
     "input_data_config": "Use inputs=.",
     "input_mode": _CHANNEL,
-    "job_name": "Use name=; a short ID is added to it.",
     "logs": "Use wait=True, which shows the log.",
     "max_pending_time_in_seconds": "Use max_wait=, with spot=True.",
     "max_parallel_jobs": "Use max_concurrent=, with sweep=True.",

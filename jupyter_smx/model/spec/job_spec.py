@@ -67,6 +67,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kind: Literal["train", "process"]
     source: str
     base_name: str = ""
+    job_name: str = ""
+    """The exact name that the user gave the job; "" for one made of ``base_name`` and the id."""
     filename: str = ""
     engine: str = "local"
     instance_groups: tuple[InstanceGroup, ...] = (InstanceGroup(),)

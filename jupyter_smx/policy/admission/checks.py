@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model import name, unsupported
-from jupyter_smx.model.errors import ResourceLimitError, ValidationError, suggest_names
+from jupyter_smx.model.errors import ResourceInUseError, ResourceLimitError, ValidationError, suggest_names
 from jupyter_smx.model.options.convert import check_fields, nul_error
 from jupyter_smx.model.spec import instance
 from jupyter_smx.model.spec.distribution import check_distribution
@@ -46,6 +46,8 @@ def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
     _check_engine(spec, limits, engines)
     _check_instances(spec, limits)
     name.check_base_name(spec.base_name)
+    if spec.job_name:
+        name.check_job_name(spec.job_name)
     keep_alive.check(spec.keep_alive, limits)
     check_fields(spec)
     _check_run_time(spec, limits)
@@ -344,6 +346,17 @@ def _check_code(spec: JobSpec) -> None:
             rule="--send and --receive need a Python script.",
             cure="Pass files with --input and values with --hp, and get files with --output.",
         )
+
+
+def job_name_taken_error(job_name: str) -> ResourceInUseError:
+    """Make the refusal of an exact name that another job has."""
+    return ResourceInUseError(
+        f"--job-name: another job has the name {job_name}.",
+        field="job_name",
+        value=job_name,
+        rule="An exact name is given once, as on SageMaker, also after the job has ended.",
+        cure="Use another one, or --name, which adds a suffix.",
+    )
 
 
 def queue_full_error(limits: Limits) -> ResourceLimitError:

@@ -351,3 +351,10 @@ def test_a_second_name_of_a_file_keeps_its_content_where_another_host_has_the_fi
     with tarfile.open(tmp_path / "merged") as merged:
         found = {one.name: merged.extractfile(one).read() for one in merged}  # type: ignore[union-attr]
     assert found == {"checkpoint": b"of algo-2", "last": b"of algo-1", LONG: b"of algo-1"}
+
+
+async def test_the_name_of_the_job_is_a_part_of_a_destination(desk: OutputStager, tmp_path: Path) -> None:
+    output = Output(name="model", path="/opt/ml/model", destination=str(tmp_path / "kept" / "{job_name}"))
+    job = a_train(outputs=(output,))
+    (artifact,) = await desk.stage_out(job, [left(tmp_path, {"model.tar.gz": archive({"w": b"w"})})])
+    assert artifact.path == str(tmp_path / "kept" / job.name / "model.tar.gz")

@@ -45,3 +45,9 @@ def test_no_option_keeps_what_only_the_line_knows(option: str) -> None:
 def test_a_name_that_is_none_is_said_with_its_option() -> None:
     with pytest.raises(ValidationError, match=r"--checkpoint: the notebook has no variable 'their'.*there"):
         read("--checkpoint {their}")
+
+
+def test_the_name_of_the_job_needs_no_variable() -> None:
+    assert read("--checkpoint s3://b/{job_name}/kept").fields["checkpoint"] == "s3://b/{job_name}/kept"
+    with pytest.raises(ValidationError, match=r"--checkpoint: the notebook has no variable 'job_names'"):
+        read("--checkpoint s3://b/{job_names}/kept")

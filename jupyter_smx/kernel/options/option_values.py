@@ -289,16 +289,23 @@ def check_channel_name(name: str) -> str:
     )
 
 
-def parse_output(text: str, kind: str, folder: Path) -> Output:
-    """Read ``NAME=PATH[:DESTINATION][,mode=EndOfJob|Continuous]``.
+def parse_output(text: str, kind: str, folder: Path, place: int = 1) -> Output:
+    """Read ``[NAME=]PATH[:DESTINATION][,mode=EndOfJob|Continuous]``; ``place`` counts the outputs from 1.
 
     In a processing job PATH is the folder in the job; empty means ``/opt/ml/processing/output/NAME``. In a training
     job NAME is ``model`` or ``data`` and PATH is the folder here that the archive is copied to.
 
     :raises ValidationError: another name in a training job, or a folder of the job alone; a relative folder in the job.
     """
+    if kind == "process" and text.startswith("/"):
+        return processing_output(default_output_name(place), text, folder)
     name, rest = parse_pair(text, "--output", "NAME=PATH[:DESTINATION]")
     return training_output(name, rest, folder) if kind == "train" else processing_output(name, rest, folder)
+
+
+def default_output_name(place: int) -> str:
+    """Return the name that SageMaker's SDK gives an output of a processing job that has none."""
+    return f"output-{place}"
 
 
 def training_output(name: str, destination: str, folder: Path) -> Output:

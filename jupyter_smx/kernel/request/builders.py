@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from jupyter_smx.kernel.options import option_values as values
 from jupyter_smx.kernel.options.line_syntax import text_of
 from jupyter_smx.kernel.request.request import JobRequest
 from jupyter_smx.kernel.request.script import absolute_folder
+from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.options.convert import to_field
 from jupyter_smx.model.options.table import PLAIN, ROWS
 from jupyter_smx.model.spec.channel import Channel, Output
+from jupyter_smx.model.text import format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from jupyter_smx.kernel.options.line_parser import LineOptions
+    from jupyter_smx.model.options.host_options import Outputs
     from jupyter_smx.model.options.option import Kind
 
 
@@ -43,7 +48,9 @@ def request_from_options(kind: Kind, options: LineOptions, namespace: Mapping[st
         hyperparameters=values.parse_hyperparameters(options.words("hyperparameters"), namespace),
         environment=values.collect_unique(pairs, "--env", "environment"),
         channels=tuple(values.parse_channel(text, folder) for text in texts("inputs")),
-        outputs=tuple(values.parse_output(text, kind, folder) for text in texts("outputs")),
+        outputs=tuple(
+            values.parse_output(text, kind, folder, place) for place, text in enumerate(texts("outputs"), start=1)
+        ),
         receive=options.words("receive"),
         source_dir=absolute_folder(options.text("source_dir"), folder),
         entry_point=options.text("entry_point"),
@@ -77,7 +84,7 @@ def request_from_keywords(kind: Kind, keywords: Mapping[str, Any], after: tuple[
         hyperparameters=value("hyperparameters") or {},
         environment={name: values.to_text(text, f"--env {name}") for name, text in environment.items()},
         channels=tuple(_channel(name, source, folder) for name, source in (value("inputs") or {}).items()),
-        outputs=tuple(_output(kind, name, where, folder) for name, where in (value("outputs") or {}).items()),
+        outputs=_outputs(kind, value("outputs") or {}, folder),
         receive=tuple(value("receive")),
         source_dir=absolute_folder(str(value("source_dir")), folder),
         entry_point=str(value("entry_point")),
@@ -112,9 +119,30 @@ def _channel(name: str, source: str | Path | Channel, folder: Path) -> Channel:
     return Channel(name=values.check_channel_name(name), source=values.absolute_path(str(source), folder))
 
 
+def _outputs(kind: Kind, given: Outputs, folder: Path) -> tuple[Output, ...]:
+    if isinstance(given, Mapping):
+        return tuple(_output(kind, name, where, folder) for name, where in given.items())
+    if kind == "train":
+        raise ValidationError(
+            f"outputs={format_value(given)} has no names.",
+            field="outputs",
+            value=format_value(given),
+            rule="The outputs of a training job are model and data.",
+            cure="For example outputs={'model': 'models'}.",
+        )
+    return tuple(_unnamed_output(where, place, folder) for place, where in enumerate(given, start=1))
+
+
+def _unnamed_output(where: str | Path | Output, place: int, folder: Path) -> Output:
+    name = values.default_output_name(place)
+    if isinstance(where, Output):
+        return where if where.name else replace(where, name=name)
+    return values.processing_output(name, str(where), folder)
+
+
 def _output(kind: Kind, name: str, where: str | Path | Output, folder: Path) -> Output:
     if isinstance(where, Output):
-        return where
+        return where if where.name else replace(where, name=name)
     if kind == "train":
         return values.training_output(name, str(where), folder)
     return values.processing_output(name, str(where), folder)

@@ -9,7 +9,7 @@ from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.instance import InstanceGroup
 
 Inputs = Mapping[str, str | Path | Channel]
-Outputs = Mapping[str, str | Path | Output]
+Outputs = Mapping[str, str | Path | Output] | Sequence[str | Path | Output]
 
 
 class HostOptions(TypedDict, total=False):
@@ -188,12 +188,14 @@ class DataOptions(TypedDict, total=False):
         Outputs | None,
         Option(
             spellings=("-o", "--output"),
-            metavar="NAME=PATH[:DESTINATION][,mode=EndOfJob|Continuous]",
+            metavar="[NAME=]PATH[:DESTINATION][,mode=EndOfJob|Continuous]",
             example="report=/opt/ml/processing/output/report",
             help="output of a processing job: its folder in the job and its destination, copied at the end or while "
-            "the job runs; for %%train NAME is model or data, and PATH is the folder that its archive is copied to",
+            "the job runs; without NAME it is output-1, output-2, ... by its place; for %%train NAME is model or data, "
+            "and PATH is the folder that its archive is copied to",
             keyword_help="destinations by output: of a training job the folders that the archives ``model`` and "
-            "``data`` are copied to, of a processing job ``PATH[:DESTINATION]`` by any name",
+            "``data`` are copied to, of a processing job ``PATH[:DESTINATION]`` by any name, or a list of them, which "
+            "are ``output-1``, ``output-2`` and so on",
             keyword_example="{'model': 'models'}",
             repeat=True,
             field="outputs",

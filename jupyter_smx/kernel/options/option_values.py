@@ -15,7 +15,6 @@ from jupyter_smx.model.hyperparameter import encode_text
 from jupyter_smx.model.name import slug
 from jupyter_smx.model.options.convert import parse_number
 from jupyter_smx.model.spec.channel import Channel, Output
-from jupyter_smx.model.spec.distribution import RUNNERS, Distribution
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.metric import check_metrics
 from jupyter_smx.model.text import format_value
@@ -181,37 +180,6 @@ def _parse_leader(text: str, rest: str) -> str:
         rule="The only property is until=LEADER: the group is a helper, and ends when the hosts of LEADER have ended.",
         cure="For example data:ml.c5.xlarge:2,until=dnn.",
     )
-
-
-def parse_distribution(text: str) -> Distribution | None:
-    """Read ``torchrun|mpi[,processes=N][,groups=GROUP]``, a strategy of TensorFlow's, or ``pyspark``; nothing is None.
-
-    :raises ValidationError: another launcher, another property, or a number that is none.
-    """
-    if not text:
-        return None
-    runner, *rest = text.split(",")
-    found = dict(part.partition("=")[::2] for part in rest)
-    known = ("processes", "groups")
-    wrong = next((name for name in found if name not in known), "")
-    launcher = RUNNERS.get(runner)
-    unsupported.check_launcher(runner)
-    if wrong or launcher is None:
-        word, words = (runner, tuple(RUNNERS)) if launcher is None else (wrong, known)
-        raise ValidationError(
-            f"--distribution: {word!r} is not known.",
-            field="distribution",
-            value=text,
-            rule="The form is torchrun|mpi[,processes=N][,groups=GROUP], or pyspark, or one of TensorFlow's: "
-            "parameter_server|multi_worker_mirrored_strategy[,groups=GROUP].",
-            cure=suggest_names(word, words),
-        )
-    count = found.get("processes")
-    own = ",".join([runner, *("processes=1" if part.startswith("processes=") else part for part in rest)])
-    cure = f"For example --distribution {own}."
-    processes = None if count is None else parse_number(count, "--distribution processes", "of processes", 1, cure=cure)
-    groups = tuple(name for name in found.get("groups", "").split("+") if name)
-    return Distribution(runner=launcher, processes=processes, groups=groups)
 
 
 def parse_channel(text: str, folder: Path) -> Channel:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from jupyter_smx.kernel.options import option_values as values
+from jupyter_smx.kernel.options.distribution_value import read_distribution
 from jupyter_smx.kernel.options.line_syntax import text_of
 from jupyter_smx.kernel.request.request import JobRequest
 from jupyter_smx.kernel.request.script import absolute_folder
@@ -36,6 +37,7 @@ def request_from_options(kind: Kind, options: LineOptions, namespace: Mapping[st
     def texts(name: str) -> tuple[str, ...]:
         return tuple(text_of(word, namespace, ROWS[name].spelling) for word in options.words(name))
 
+    chosen = read_distribution(options.text("distribution"))
     pairs = (values.parse_pair(text, "--env", "NAME=VALUE") for text in texts("environment"))
     return JobRequest(
         kind=kind,
@@ -44,7 +46,8 @@ def request_from_options(kind: Kind, options: LineOptions, namespace: Mapping[st
         instance_type=options.text("instance_type") or None,
         instance_count=options.text("instance_count") or None,
         groups=tuple(values.parse_group(text) for text in texts("instance_groups")),
-        distribution=values.parse_distribution(options.text("distribution")),
+        distribution=chosen.distribution,
+        sdk_hyperparameters=chosen.hyperparameters,
         hyperparameters=values.parse_hyperparameters(options.words("hyperparameters"), namespace),
         environment=values.collect_unique(pairs, "--env", "environment"),
         channels=tuple(values.parse_channel(text, folder) for text in texts("inputs")),
@@ -73,6 +76,7 @@ def request_from_keywords(kind: Kind, keywords: Mapping[str, Any], after: tuple[
         return ROWS[name].default if found is None else found
 
     environment = value("environment") or {}
+    chosen = read_distribution(value("distribution"))
     return JobRequest(
         kind=kind,
         fields=plain_fields(keywords, folder),
@@ -80,7 +84,8 @@ def request_from_keywords(kind: Kind, keywords: Mapping[str, Any], after: tuple[
         instance_type=value("instance_type"),
         instance_count=value("instance_count"),
         groups=tuple(value("instance_groups")),
-        distribution=values.parse_distribution(value("distribution")),
+        distribution=chosen.distribution,
+        sdk_hyperparameters=chosen.hyperparameters,
         hyperparameters=value("hyperparameters") or {},
         environment={name: values.to_text(text, f"--env {name}") for name, text in environment.items()},
         channels=tuple(_channel(name, source, folder) for name, source in (value("inputs") or {}).items()),

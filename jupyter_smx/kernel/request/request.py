@@ -103,6 +103,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     groups: tuple[InstanceGroup, ...] = ()
     distribution: Distribution | None = None
     hyperparameters: Mapping[str, Any] = {}
+    sdk_hyperparameters: Mapping[str, str] = {}
+    """Hyperparameters by which SageMaker's SDK 2 asks for options of a launcher, encoded already."""
     environment: Mapping[str, str] = {}
     channels: tuple[Channel, ...] = ()
     outputs: tuple[Output, ...] = ()
@@ -168,10 +170,19 @@ class JobRequest(Struct, frozen=True, kw_only=True):
 
     def _encode_hyperparameters(self) -> dict[str, str]:
         keep_text = keeps_text(self.spelling, self.fields.get("contract"))
-        return {
+        own = {
             name: encode_hyperparameter(name, value, keep_text=keep_text)
             for name, value in self.hyperparameters.items()
         }
+        if self.sdk_hyperparameters and self.fields.get("contract") == "v3":
+            raise ValidationError(
+                "--distribution: custom_mpi_options is not supported by --contract v3.",
+                field="distribution",
+                value=next(iter(self.sdk_hyperparameters)),
+                rule="SageMaker's SDK 2 sends them as a hyperparameter, which a script of SDK 3 would get.",
+                cure="Remove custom_mpi_options, or --contract.",
+            )
+        return {**self.sdk_hyperparameters, **own}
 
     def _script(self, code: str, folder: Path) -> Script:
         if self.source_dir:

@@ -135,7 +135,7 @@ class ScriptOptions(TypedDict, total=False):
         ),
     ]
     distribution: Annotated[
-        str | None,
+        str | Mapping[str, Any] | None,
         Option(
             spellings=("-d", "--distribution"),
             metavar="torchrun|mpi[,processes=N][,groups=GROUP]|parameter_server|multi_worker_mirrored_strategy"
@@ -143,11 +143,13 @@ class ScriptOptions(TypedDict, total=False):
             example="torchrun,processes=2",
             help="run the script in N processes on each host, as torchrun or mpirun start them (one per GPU, or one, "
             "if N is missing); with a strategy of TensorFlow TF_CONFIG lists the hosts; with pyspark a processing "
-            "script runs once, on a Spark cluster of all hosts",
+            "script runs once, on a Spark cluster of all hosts; also the dictionary of SageMaker's "
+            "estimators, as JSON or by {expr}",
             keyword_help="``torchrun`` or ``mpi``, with ``,processes=N`` for each host and ``,groups=NAME`` if there "
             "are several groups: run the script in several processes. ``parameter_server`` or "
             "``multi_worker_mirrored_strategy``: ``TF_CONFIG`` lists the hosts for TensorFlow. ``pyspark``: run a "
-            "processing script once, on a Spark cluster of all hosts",
+            "processing script once, on a Spark cluster of all hosts. Also the dictionary of SageMaker's estimators: "
+            "``{'mpi': {'enabled': True, 'processes_per_host': 2}}``",
             keyword_example="'torchrun,processes=2'",
             default="",
             field="distribution",

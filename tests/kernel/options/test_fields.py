@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.kernel.options import option_values as values
+from jupyter_smx.kernel.options.distribution_value import parse_distribution
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.options.convert import parse_number
 from jupyter_smx.model.spec.channel import Channel, Output
@@ -107,7 +108,7 @@ def test_a_group_is_a_name_a_type_and_a_count() -> None:
         (lambda: values.parse_group("a:local:0"), "For example --group a:local:1."),
         (lambda: values.parse_group("a:local:x,until=b"), "For example --group a:local:1,until=b."),
         (
-            lambda: values.parse_distribution("torchrun,processes=0,groups=a"),
+            lambda: parse_distribution("torchrun,processes=0,groups=a"),
             "For example --distribution torchrun,processes=1,groups=a.",
         ),
         (lambda: parse_number(0, "--instance-count", "of hosts", 1), "For example --instance-count 1."),
@@ -163,7 +164,7 @@ def test_what_only_sagemaker_has_is_refused_by_its_name_with_what_to_take_in_its
 @pytest.mark.parametrize("launcher", ["smdistributed", "smddp", "smdataparallel", "pytorchddp", "pytorchxla"])
 def test_a_launcher_of_sagemakers_images_is_refused_with_the_one_to_take(launcher: str) -> None:
     with pytest.raises(ValidationError, match=f"--distribution {launcher} is not supported") as refusal:
-        values.parse_distribution(f"{launcher},processes=2")
+        parse_distribution(f"{launcher},processes=2")
     assert refusal.value.cure.startswith("Use --distribution torchrun")
 
 

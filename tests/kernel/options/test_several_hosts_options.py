@@ -7,6 +7,7 @@ import json
 import pytest
 
 from jupyter_smx.kernel.options import option_values as values
+from jupyter_smx.kernel.options.distribution_value import parse_distribution
 from jupyter_smx.kernel.sagemaker import estimator_call
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.records.job import Job
@@ -51,7 +52,7 @@ def test_another_property_of_a_group_is_refused_with_the_form(text: str) -> None
     ],
 )
 def test_a_distribution_is_read(text: str, found: Distribution | None) -> None:
-    assert values.parse_distribution(text) == found
+    assert parse_distribution(text) == found
     assert found is None or found.option_value() == text
 
 
@@ -68,7 +69,7 @@ def test_a_distribution_is_read(text: str, found: Distribution | None) -> None:
 )
 def test_what_is_no_distribution_is_refused_with_what_is_near(text: str, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
-        values.parse_distribution(text)
+        parse_distribution(text)
 
 
 def test_the_hyperparameters_are_those_of_sagemakers_sdk_and_the_users_own_win() -> None:
@@ -93,7 +94,7 @@ def test_the_hyperparameters_are_those_of_sagemakers_sdk_and_the_users_own_win()
 
 @pytest.mark.parametrize("strategy", ["parameter_server", "multi_worker_mirrored_strategy"])
 def test_a_strategy_of_tensorflow_is_asked_for_as_by_sagemakers_sdk_and_in_an_export(strategy: str) -> None:
-    wanted = values.parse_distribution(f"{strategy},groups=dnn")
+    wanted = parse_distribution(f"{strategy},groups=dnn")
     spec = JobSpec(kind="train", source="pass", instance_groups=GROUPS, distribution=wanted)
     asked = {f"sagemaker_{strategy}_enabled": "true", "sagemaker_distribution_instance_groups": '["dnn"]'}
     assert spec.all_hyperparameters() == asked

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jupyter_smx.kernel.options.line_parser import LineOptions
+    from jupyter_smx.kernel.request.code_files import CodeFiles
     from jupyter_smx.kernel.request.request import JobRequest
     from jupyter_smx.model.options.option import Kind
     from jupyter_smx.model.records.job import Job
@@ -74,8 +75,8 @@ def _submit_request(found: Namespace, options: LineOptions, context: CliContext)
     line_parser.check_kind(kind, options)
     asked, spec, grid = _spec(found.script, kind, options, context)
     if options.flag("plan"):
-        return _show_plan(spec, asked.source_dir, context)
-    packed = with_source_dir(spec, asked.source_dir)
+        return _show_plan(spec, asked.code_files(), context)
+    packed = with_source_dir(spec, asked.code_files())
     if grid is not None:
         return arrays.submit_array(packed, grid, context, detach=found.detach)
     return _submit(lambda job_id: context.client.submit(job_id, packed), context, detach=found.detach)
@@ -98,10 +99,10 @@ def _plan(found: Namespace, context: CliContext) -> int:
     return _run(found, context)
 
 
-def _show_plan(spec: JobSpec, source_dir: str, context: CliContext) -> int:
+def _show_plan(spec: JobSpec, code: CodeFiles, context: CliContext) -> int:
     """Show the plan; a folder is packed only where it would be sent, and then its size is known."""
     sees_files = context.client.engine_info(spec.engine).same_paths
-    plan = context.client.plan(spec if sees_files else with_source_dir(spec, source_dir))
+    plan = context.client.plan(spec if sees_files else with_source_dir(spec, code))
     context.output.show(plan, plan_page(plan)[0])
     return conventions.SUCCESS
 

@@ -203,7 +203,7 @@ def _pack_spec(
     if isinstance(code, str):
         here = session.submission_context()
         request = _request(session, kind, here.folder, options)
-        return session.pack(request.build_spec(code, 0, here, submitted_at), variables, source_dir=request.source_dir)
+        return session.pack(request.build_spec(code, 0, here, submitted_at), variables, code=request.code_files())
     request, spec = _call_spec(session, kind, code, submitted_at, options)
     return _pack_call(session, code, variables, request, spec)
 
@@ -212,7 +212,7 @@ def _pack_call(
     session: Session, code: Call, variables: Mapping[str, Any], request: JobRequest, spec: JobSpec
 ) -> JobSpec:
     with pickle_by_value(code.variables["function"]):
-        return session.pack(spec, {**variables, **code.variables}, f"{code.label}: ", request.source_dir)
+        return session.pack(spec, {**variables, **code.variables}, f"{code.label}: ", request.code_files())
 
 
 def call_spec(

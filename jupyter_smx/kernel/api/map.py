@@ -68,7 +68,7 @@ def _submit_calls(
     request, spec = call_spec(session, call, submitted_at, asked)
     shared = {name: value for name, value in call.variables.items() if name != "arguments"}
     with pickle_by_value(plain):
-        packed = session.pack(spec, shared, f"{call.label}: ", request.source_dir)
+        packed = session.pack(spec, shared, f"{call.label}: ", request.code_files())
         spec = msgspec.structs.replace(packed, shared=packed.send, send=None)
         tasks = [
             TaskOverrides(send=pickle_variables({"arguments": item}, f"{call.label}, item {index}: "))

@@ -21,6 +21,7 @@ from jupyter_smx.kernel.failures.exceptions import MissingVariables
 from jupyter_smx.kernel.handles.job import Job
 from jupyter_smx.kernel.logs import reader as log
 from jupyter_smx.kernel.request import interpreters, payload
+from jupyter_smx.kernel.request.code_files import CodeFiles
 from jupyter_smx.kernel.request.origin import cell_id_of, notebook_of, revision_of
 from jupyter_smx.kernel.request.request import SubmissionContext, current_folder
 from jupyter_smx.model.errors import SmxError
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.channel import Payload
     from jupyter_smx.model.spec.job_spec import JobSpec
 
+_ONLY_THE_SCRIPT = CodeFiles()
 _CARD_TAIL_LINES = 8
 """Lines of log on the last card of a job."""
 _NOTICE_PATIENCE = 0.3
@@ -46,17 +48,25 @@ _LOG_BUTTON_LINES = 200
 """Lines of log that a card shows when it is asked."""
 
 
-def with_source_dir(spec: JobSpec, folder: str) -> JobSpec:
-    """Pack a folder of code ("" for none) and name it in the spec.
+def with_source_dir(spec: JobSpec, code: CodeFiles) -> JobSpec:
+    """Pack the files of code, if there are any besides the script, and name them in the spec.
 
-    :raises ValidationError: it cannot be sent; the text has the reason.
+    :raises ValidationError: they cannot travel; says why.
     """
-    if not folder:
+    if code.is_empty():
         return spec
     from jupyter_smx.kernel.request.source_dir import pack  # noqa: PLC0415 - archives cost milliseconds that few jobs need
 
-    found = pack(folder, controller_launch.data_dir() / "payloads", spec.entry_point)
-    return msgspec.structs.replace(spec, source_dir=found)
+    script = "" if code.folder or not spec.entry_point else spec.filename
+    found = pack(
+        code.folder,
+        controller_launch.data_dir() / "payloads",
+        spec.entry_point,
+        dependencies=code.dependencies,
+        script=script,
+    )
+    folder = code.origin() or (os.path.dirname(script) if script else spec.working_directory)
+    return msgspec.structs.replace(spec, source_dir=msgspec.structs.replace(found, folder=folder))
 
 
 def pickle_variables(variables: Mapping[str, Any], where: str) -> Payload:
@@ -101,9 +111,13 @@ class Session:
         )
 
     def pack(
-        self, spec: JobSpec, variables: Mapping[str, Any], where: str = payload.SEND, source_dir: str = ""
+        self,
+        spec: JobSpec,
+        variables: Mapping[str, Any],
+        where: str = payload.SEND,
+        code: CodeFiles = _ONLY_THE_SCRIPT,
     ) -> JobSpec:
-        """Pack the variables to send and the folder of code, if there are any, and name them in the spec.
+        """Pack the variables to send and the files of code, if there are any, and name them in the spec.
 
         See :func:`payload.pack` and :func:`source_dir.pack`.
 
@@ -111,7 +125,7 @@ class Session:
         """
         if variables:
             interpreters.check_send(spec, payload.python_version())
-        spec = with_source_dir(spec, source_dir)
+        spec = with_source_dir(spec, code)
         return msgspec.structs.replace(spec, send=pickle_variables(variables, where)) if variables else spec
 
     def submit(self, spec: JobSpec) -> Job:

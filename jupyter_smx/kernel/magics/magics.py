@@ -112,11 +112,11 @@ class SmxMagics(Magics, Defaults):
         variables = payload.select_variables(options.words("send"), session.namespace)
         if options.flag("plan"):
             if not session.client.engine_info(spec.engine).same_paths:
-                spec = session.pack(spec, variables, source_dir=request.source_dir)
+                spec = session.pack(spec, variables, code=request.code_files())
             session.screen.show_page(*plan_page(session.client.plan(spec)))
             return
         waits = self._should_wait(option=options.flag("wait"))
-        packed = session.pack(spec, variables, source_dir=request.source_dir)
+        packed = session.pack(spec, variables, code=request.code_files())
         job = submit_job_or_array(session, packed, grid)
         if handle:
             session.namespace[handle] = job

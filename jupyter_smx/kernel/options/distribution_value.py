@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -52,9 +52,10 @@ def read_distribution(value: str | Mapping[str, Any]) -> DistributionChoice:
         raise _error(
             f"{' and '.join(enabled)} are both enabled", value, "One launcher starts the script.", "Remove one."
         )
-    for name, options in enabled.items():
-        return _read_launcher(name, options, _group_names(value))
-    return DistributionChoice()
+    if not enabled:
+        return DistributionChoice()
+    ((name, options),) = enabled.items()
+    return _read_launcher(name, options, _group_names(value.get(_GROUPS) or ()))
 
 
 def parse_distribution(text: str) -> Distribution | None:
@@ -147,9 +148,10 @@ def _read_launcher(name: str, options: Mapping[str, Any], groups: tuple[str, ...
     )
 
 
-def _group_names(value: Mapping[str, Any]) -> tuple[str, ...]:
+def _group_names(groups: Any) -> tuple[str, ...]:
     """Return the names of the groups, which are names, groups of ours, or groups of SageMaker's SDK."""
-    groups = value.get(_GROUPS) or ()
+    if isinstance(groups, str) or not isinstance(groups, Sequence):
+        raise _error(f"{_GROUPS} is {format_value(groups)}", groups, "It is a list of groups.", "")
     return tuple(str(_group_name(group)) for group in groups)
 
 

@@ -11,7 +11,7 @@ from jupyter_smx.kernel.options import option_values as values
 from jupyter_smx.kernel.options.distribution_value import read_distribution
 from jupyter_smx.kernel.options.line_syntax import text_of
 from jupyter_smx.kernel.request.request import JobRequest
-from jupyter_smx.kernel.request.script import absolute_folder
+from jupyter_smx.kernel.request.script import absolute_folder, is_elsewhere
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.options.convert import to_field
 from jupyter_smx.model.options.table import PLAIN, ROWS
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.kernel.options.line_parser import LineOptions
+    from jupyter_smx.kernel.request.source_copy import SourceCopy
     from jupyter_smx.model.options.host_options import Outputs
     from jupyter_smx.model.options.option import Kind
 
@@ -38,6 +39,7 @@ def request_from_options(kind: Kind, options: LineOptions, namespace: Mapping[st
         return tuple(text_of(word, namespace, ROWS[name].spelling) for word in options.words(name))
 
     chosen = read_distribution(options.text("distribution"))
+    source_dir, source_copy = _source(options.text("source_dir"), folder)
     pairs = (values.parse_pair(text, "--env", "NAME=VALUE") for text in texts("environment"))
     return JobRequest(
         kind=kind,
@@ -55,7 +57,9 @@ def request_from_options(kind: Kind, options: LineOptions, namespace: Mapping[st
             values.parse_output(text, kind, folder, place) for place, text in enumerate(texts("outputs"), start=1)
         ),
         receive=options.words("receive"),
-        source_dir=absolute_folder(options.text("source_dir"), folder),
+        source_dir=source_dir,
+        source_copy=source_copy,
+        dependencies=tuple(absolute_folder(text, folder) for text in texts("dependencies")),
         entry_point=options.text("entry_point"),
         arguments=texts("arguments"),
         python=options.text("python"),
@@ -77,6 +81,7 @@ def request_from_keywords(kind: Kind, keywords: Mapping[str, Any], after: tuple[
 
     environment = value("environment") or {}
     chosen = read_distribution(value("distribution"))
+    source_dir, source_copy = _source(str(value("source_dir")), folder)
     return JobRequest(
         kind=kind,
         fields=plain_fields(keywords, folder),
@@ -91,7 +96,9 @@ def request_from_keywords(kind: Kind, keywords: Mapping[str, Any], after: tuple[
         channels=tuple(_channel(name, source, folder) for name, source in (value("inputs") or {}).items()),
         outputs=_outputs(kind, value("outputs") or {}, folder),
         receive=tuple(value("receive")),
-        source_dir=absolute_folder(str(value("source_dir")), folder),
+        source_dir=source_dir,
+        source_copy=source_copy,
+        dependencies=tuple(absolute_folder(str(path), folder) for path in value("dependencies")),
         entry_point=str(value("entry_point")),
         arguments=tuple(value("arguments")),
         python=str(value("python")),
@@ -114,6 +121,17 @@ def plain_fields(given: Mapping[str, object], folder: Path) -> dict[str, Any]:
             is_path = option.value == "location" and value
             fields[option.field] = values.absolute_path(value, folder) if is_path else value
     return fields
+
+
+def _source(word: str, folder: Path) -> tuple[str, SourceCopy | None]:
+    """Return the absolute path of a source folder ("" for none), and the copy that it is in if it came from elsewhere."""
+    path = absolute_folder(word, folder)
+    if not is_elsewhere(path):
+        return path, None
+    from jupyter_smx.kernel.request.source_copy import copy_source  # noqa: PLC0415 - few jobs need it
+
+    found = copy_source(path)
+    return found.folder, found
 
 
 def _channel(name: str, source: str | Path | Channel, folder: Path) -> Channel:

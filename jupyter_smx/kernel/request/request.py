@@ -16,6 +16,12 @@ from msgspec.structs import asdict
 
 from jupyter_smx.kernel.options.option_values import encode_hyperparameter
 from jupyter_smx.kernel.request import cell, interpreters
+from jupyter_smx.kernel.request.code_files import (
+    CodeFiles,
+    check_dependencies,
+    dependency_modules,
+    dependency_requirements,
+)
 from jupyter_smx.kernel.request.script import (
     Script,
     check_folder,
@@ -37,6 +43,8 @@ from jupyter_smx.model.spec.job_spec import JobSpec
 
 if TYPE_CHECKING:
     import ast
+
+    from jupyter_smx.kernel.request.source_copy import SourceCopy
 
 _LAUNCHERS = {
     "torchrun": ("torch.distributed.run",),
@@ -111,6 +119,10 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     receive: tuple[str, ...] = ()
     source_dir: str = ""
     """Absolute path of a folder, "" for none."""
+    source_copy: SourceCopy | None = None
+    """The copy of an archive or a URL, of which ``source_dir`` is the folder."""
+    dependencies: tuple[str, ...] = ()
+    """Absolute paths of files and folders to put beside the script."""
     entry_point: str = ""
     arguments: tuple[str, ...] = ()
     python: str = ""
@@ -128,7 +140,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         """
         name = self._base_name(here.notebook)
         script = self._script(code, here.folder)
-        filename = script.filename or f"<{name}>"
+        filename = self._shown(script.filename) or f"<{name}>"
         source = script.text if script.filename else cell.prepend_blank_lines(code, lines_before)
         chosen = self._interpreter(script, here)
         tree = cell.parse_cell(source, filename) if script.is_python() else None
@@ -184,13 +196,34 @@ class JobRequest(Struct, frozen=True, kw_only=True):
             )
         return {**self.sdk_hyperparameters, **own}
 
+    def code_files(self) -> CodeFiles:
+        """Return the files of code that are packed beside the script."""
+        return CodeFiles(folder=self.source_dir, copy=self.source_copy, dependencies=self.dependencies)
+
     def _script(self, code: str, folder: Path) -> Script:
+        check_dependencies(self.dependencies)
         if self.source_dir:
             check_folder(self.source_dir)
-        return choose_script(code, self.source_dir, self.entry_point, folder)
+        try:
+            return choose_script(code, self.source_dir, self.entry_point, folder)
+        except ValidationError as error:
+            if self.source_copy is None:
+                raise
+            raise ValidationError(
+                self._shown(error.message),
+                field=error.field,
+                value=error.value,
+                rule=self._shown(error.rule),
+                cure=self._shown(error.cure),
+            ) from None
+
+    def _shown(self, text: str) -> str:
+        """Name the archive or the URL in the place of the folder that it was copied to."""
+        return text.replace(self.source_copy.folder, self.source_copy.origin) if self.source_copy else text
 
     def _interpreter(self, script: Script, here: SubmissionContext) -> interpreters.InterpreterChoice:
-        required = self._requirements(script, here.folder)
+        listed = requirements_file(script, self.source_dir) or dependency_requirements(self.dependencies)
+        required = listed if self.requirements == "" else self.requirements
         if self.python and here.interpreters_of(self.fields.get("engine", _ENGINE)) == "remote":
             return interpreters.pass_on_interpreter(self.python, required, here.folder)
         own = interpreters.InterpreterChoice(python=here.python, python_version=here.python_version)
@@ -213,9 +246,10 @@ class JobRequest(Struct, frozen=True, kw_only=True):
 
     def exclude_own_modules(self, imports: tuple[str, ...], filename: str = "") -> tuple[str, ...]:
         """Leave out the modules that come with the job: a host must not import beforehand what the next job changes."""
-        if not self.source_dir:
+        if self.code_files().is_empty():
             return imports
-        own = own_modules(self.source_dir) | (own_modules(str(Path(filename).parent)) if filename else frozenset())
+        folders = [self.source_dir, str(Path(filename).parent)] if self.source_dir and filename else [self.source_dir]
+        own = dependency_modules(self.dependencies).union(*(own_modules(folder) for folder in folders if folder))
         return tuple(name for name in imports if name.partition(".")[0] not in own)
 
     def _instance_groups(self) -> tuple[InstanceGroup, ...]:

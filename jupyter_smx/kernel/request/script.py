@@ -27,6 +27,8 @@ _SCRIPTS = (".py", _SHELL)
 _NOTEBOOK = ".ipynb"
 _RULE = "A job runs a script, of Python or of a shell, which is read here."
 _SHEBANG = b"#!"
+ARCHIVES = (".tar.gz", ".tgz")
+"""How a source folder ends that is an archive."""
 _PROGRAMS = (_SHEBANG, b"\x7fELF")
 _HEAD_BYTES = 1024
 """Bytes at the start of a file that show its type."""
@@ -100,6 +102,8 @@ def entry_point_of(word: str, source_dir: str, folder: Path, where: str) -> str:
     if path.suffix == _SHELL:
         return word
     if source_dir and not path.exists():
+        if is_elsewhere(source_dir):
+            return word
         _check_is_inside(word, source_dir, where)
         return word
     return word if path.is_file() and _is_other_program(path, word, where) else ""
@@ -262,6 +266,11 @@ def absolute_folder(word: str, folder: Path) -> str:
     return word if "://" in word or not word else os.path.normpath(folder / expand_user(word))
 
 
+def is_elsewhere(word: str) -> bool:
+    """Return True if a source folder (absolute) is an archive of this machine, or a URL."""
+    return "://" in word or (word.endswith(ARCHIVES) and Path(word).is_file())
+
+
 def check_folder(folder: str) -> None:
     """Refuse a path that is no folder of this machine.
 
@@ -270,9 +279,7 @@ def check_folder(folder: str) -> None:
     path = Path(folder)
     if path.is_dir():
         return
-    if "://" in folder:
-        sentence, cure = "is not on this machine", "Fetch it first."
-    elif path.is_file():
+    if path.is_file():
         sentence, cure = "is a file", f"For the file alone leave --source-dir out: --entry-point {path.name}."
     else:
         sentence, cure = "does not exist", suggest_names(path.name, _folders(path.parent))
@@ -280,7 +287,7 @@ def check_folder(folder: str) -> None:
         f"--source-dir: {folder} {sentence}.",
         field="source_dir",
         value=folder,
-        rule="--source-dir is a folder of this machine.",
+        rule="--source-dir is a folder of this machine, a .tar.gz archive, or a URL of one of them.",
         cure=cure or f"The folder {path.parent} was searched.",
     )
 

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from jupyter_smx.kernel.request import pack_cache, source_archive
+from jupyter_smx.kernel.request.code_files import name_in_job
 from jupyter_smx.kernel.request.payload import store_by_digest
 from jupyter_smx.kernel.request.script import check_folder
 from jupyter_smx.kernel.request.source_archive import SourceFile, file_state
@@ -23,7 +24,7 @@ from jupyter_smx.model.spec.job_spec import SourceDir
 from jupyter_smx.model.text import format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pathspec import GitIgnoreSpec
 
@@ -43,18 +44,33 @@ _MTIME_RESOLUTION = 2.0
 _MAX_LISTED = 3
 
 
-def pack(folder: str, payloads: Path, entry_point: str = "", clock: Callable[[], int] = time.time_ns) -> SourceDir:
+def pack(
+    folder: str,
+    payloads: Path,
+    entry_point: str = "",
+    clock: Callable[[], int] = time.time_ns,
+    *,
+    dependencies: Sequence[str] = (),
+    script: str = "",
+) -> SourceDir:
     """Pack a folder into ``payloads/<sha256>.tar.gz``, mode 0600, unless it is there already.
 
-    ``clock`` returns nanoseconds since the epoch, in the unit of file times.
+    ``dependencies`` are files and folders that are put beside its files; of equal names theirs is packed. Without a
+    ``folder`` ("") the ``script`` is packed with them, the path of the entry point, if there is one.
+    ``clock`` gives nanoseconds since the epoch, as files have them.
 
     :raises ValidationError: too large, a link that leads in a circle, an unreadable file, or an ignored entry point.
     :raises UnavailableError: the disk is full or the folder of payloads cannot be written.
     """
-    check_folder(folder)
     started = clock()
-    walk = _walk(folder, "", (), _ParentFolders((), frozenset({os.path.realpath(payloads.parent)})))
-    files = _check_files(folder, list(islice(walk, MAX_FILES + 1)), entry_point)
+    above = _ParentFolders((), frozenset({os.path.realpath(payloads.parent)}))
+    walk: Iterator[SourceFile] = iter([_file(entry_point, script)] if script else [])
+    if folder:
+        check_folder(folder)
+        walk = _walk(folder, "", (), above)
+    if dependencies:
+        walk = _with_dependencies(walk, dependencies, above)
+    files = _check_files(folder or ", ".join(dependencies), list(islice(walk, MAX_FILES + 1)), entry_point)
     fingerprint = pack_cache.fingerprint(files)
     digest = pack_cache.find(payloads, fingerprint)
     if not digest:
@@ -68,6 +84,25 @@ def pack(folder: str, payloads: Path, entry_point: str = "", clock: Callable[[],
         files=len(files),
         size=sum(file.state.size for file in files),
     )
+
+
+def _with_dependencies(
+    walk: Iterable[SourceFile], dependencies: Iterable[str], above: _ParentFolders
+) -> Iterator[SourceFile]:
+    """Yield files by their names, since the order of an archive is a part of its digest."""
+    found = {file.name: file for file in islice(walk, MAX_FILES + 1)}
+    for path in dependencies:
+        name = name_in_job(path)
+        files = _walk(path, name, (), above) if os.path.isdir(path) else [_file(name, path)]
+        found.update((file.name, file) for file in islice(files, MAX_FILES + 1))
+    yield from (found[name] for name in sorted(found))
+
+
+def _file(name: str, path: str) -> SourceFile:
+    try:
+        return SourceFile(name, path, file_state(os.stat(path)))
+    except OSError as error:
+        raise _read_error(path, error) from error
 
 
 def _pack(files: list[SourceFile], payloads: Path) -> tuple[Path, str, bool]:

@@ -90,16 +90,17 @@ class CodeOptions(TypedDict, total=False):
             field="requirements",
             target="host",
             configurable=True,
-            sagemaker=SageMakerNames(estimator="dependencies", trainer="source_code:SourceCode.requirements"),
+            sagemaker=SageMakerNames(trainer="source_code:SourceCode.requirements"),
         ),
     ]
     source_dir: Annotated[
         str | Path | None,
         Option(
             spellings=("--source-dir",),
-            metavar="DIR",
+            metavar="DIR|ARCHIVE|URL",
             example="src",
-            help="folder of code to put beside the script in the job; files that its .gitignore excludes stay behind",
+            help="folder of code to put beside the script in the job; files that its .gitignore excludes stay behind; "
+            "or a .tar.gz archive with the code, or the URL of a folder or an archive, as s3://BUCKET/code.tar.gz",
             keyword_example="'src'",
             default="",
             field="source_dir",
@@ -107,6 +108,25 @@ class CodeOptions(TypedDict, total=False):
             sagemaker=SageMakerNames(
                 estimator="source_dir", processor="source_dir", trainer="source_code:SourceCode.source_dir"
             ),
+        ),
+    ]
+
+
+    dependencies: Annotated[
+        Sequence[str | Path] | None,
+        Option(
+            spellings=("--dependency",),
+            metavar="PATH",
+            example="../common",
+            help="folder or file to put beside the script in the job, under its own name; a requirements.txt is "
+            "installed",
+            keyword_help="folders and files to put beside the script in the job, each under its own name; a "
+            "``requirements.txt`` is installed",
+            keyword_example="['../common']",
+            repeat=True,
+            default=(),
+            target="host",
+            sagemaker=SageMakerNames(estimator="dependencies", processor="dependencies"),
         ),
     ]
 

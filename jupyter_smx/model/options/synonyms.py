@@ -20,8 +20,8 @@ from jupyter_smx.model.text import format_value
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_OTHER_VALUES = frozenset({"code", "dependencies", "local_path", "network_config", "s3_uri"})
-"""Names in the column whose values are of another kind than those of the option, or incomplete alone."""
+_OTHER_VALUES = frozenset({"code", "local_path", "network_config", "s3_uri"})
+"""Names in the column whose values are of another kind than those of the option, or that say too little alone."""
 _METRIC_DEFINITIONS = "metric_definitions"
 _VOLUME_SIZES = ("volume_size", "volume_size_in_gb")
 _CHANNEL = "Set it for a channel: inputs={'train': smx.Channel(name='train', source='data', mode='FastFile')}."
@@ -37,7 +37,6 @@ _CURES = {
     "container_arguments": "Use hyperparameters= for a training job, and arguments= for a processing job.",
     "container_entry_point": _SHELL_SCRIPT,
     "container_version": _PACKAGES,
-    "dependencies": "Copy the folders into source_dir=; requirements= takes a requirements file.",
     "distributed": "Use distribution='torchrun' or distribution='mpi'.",
     "framework_version": _PACKAGES,
     "git_config": "Clone the repository, and pass its folder with source_dir=.",

@@ -174,10 +174,11 @@ def test_the_data_folder_never_travels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("scr", "scr does not exist. --source-dir is a folder of this machine. Did you mean src?"),
+        ("scr", "scr does not exist. --source-dir is a folder of this machine, a .tar.gz archive, "
+            "or a URL of one of them. Did you mean src?",
+        ),
         ("train.py", "train.py is a file."),
         ("train.py", "For the file alone leave --source-dir out: --entry-point train.py."),
-        ("s3://bucket/src", "is not on this machine"),
         ("src/none", "was searched."),
     ],
 )

@@ -1,0 +1,175 @@
+"""Copy ``--source-dir`` to a temporary folder if it is an archive or a URL, so that it is packed like any folder.
+
+The process that reads URLs is the one by which hosts read their inputs, so it needs the same packages and finds the
+same credentials.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import weakref
+import zlib
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.agent.stores.filesystems import required_packages
+from jupyter_smx.agent.stores.url_schemes import URL
+from jupyter_smx.agent.stores.worker_environment import worker_environment
+from jupyter_smx.kernel.request.script import ARCHIVES
+from jupyter_smx.model.errors import UnavailableError, ValidationError
+from jupyter_smx.model.redaction import redact_text
+from jupyter_smx.model.text import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MAX_BYTES = 512 * 1024**2
+"""Bytes that an archive or a folder of a store may have; data goes in by ``--input``."""
+_WORKER = (sys.executable, "-m", "jupyter_smx.agent", "courier")
+_ARCHIVE, _CODE = "archive", "code"
+
+
+class SourceCopy:
+    """A temporary folder with the files of an archive or a URL.
+
+    It is deleted when nothing refers to this object any more, and at the end of the process.
+    """
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+        self._top = tempfile.mkdtemp(prefix="smx-source-")
+        self.folder = os.path.join(self._top, _CODE)
+        self.archive = os.path.join(self._top, _ARCHIVE)
+        os.mkdir(self.folder)
+        weakref.finalize(self, shutil.rmtree, self._top, ignore_errors=True)
+
+
+def copy_source(word: str) -> SourceCopy:
+    """Copy the files of an archive (an absolute path) or a URL here. Blocks.
+
+    :raises ValidationError: it is no archive, it is empty or too large, or it cannot be read.
+    :raises UnavailableError: this machine lacks what reads the URL.
+    """
+    found = SourceCopy(redact_text(word))
+    if not URL.match(word):
+        _unpack(word, found)
+    elif word.endswith(ARCHIVES):
+        _fetch(word, [(word, found.archive)])
+        _unpack(found.archive, found)
+    else:
+        _fetch_folder(word, found)
+    return found
+
+
+def _unpack(archive: str, into: SourceCopy) -> None:
+    try:
+        with tarfile.open(archive) as opened:
+            members = [member for member in opened if not member.isdir()]
+            _check_size(sum(member.size for member in members), into.origin)
+            for member in members:
+                _unpack_member(opened, member, into)
+    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+        raise _source_error(
+            into.origin, f"cannot be unpacked: {error}", "It is a .tar.gz archive with the code at its top.", ""
+        ) from error
+
+
+def _unpack_member(opened: tarfile.TarFile, member: tarfile.TarInfo, into: SourceCopy) -> None:
+    """Write a file, or what a link of the archive leads to; links to elsewhere stay behind."""
+    try:
+        content = opened.extractfile(member)
+    except KeyError:
+        return
+    if content is None:
+        return
+    path = _path_inside(member.name, into)
+    with content, open(path, "wb") as file:  # noqa: PTH123 - as text
+        shutil.copyfileobj(content, file)
+    os.chmod(path, 0o755 if member.mode & 0o100 else 0o644)  # noqa: PTH101, S103 - a program stays one
+
+
+def _path_inside(name: str, into: SourceCopy) -> str:
+    """Return the path of a file in the copy, and make its folder.
+
+    :raises ValidationError: it would lie outside.
+    """
+    parts = PurePosixPath(name).parts
+    if PurePosixPath(name).is_absolute() or ".." in parts or not parts:
+        raise _source_error(into.origin, f"has a file outside: {name!r}", "All files are inside the archive.", "")
+    path = os.path.join(into.folder, *parts)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return path
+
+
+def _fetch_folder(url: str, into: SourceCopy) -> None:
+    top = f"{url.rstrip('/')}/"
+    found = [(str(one["url"]), int(one["size"])) for one in _ask(top, {"do": "list"})]
+    files = [(place, size) for place, size in found if place.startswith(top) and not place.endswith("/")]
+    if not files:
+        raise _source_error(
+            into.origin,
+            "has no files",
+            "A URL is a folder of code, or an archive that ends with .tar.gz.",
+            "Name the folder or the archive.",
+        )
+    _check_size(sum(size for _, size in files), into.origin)
+    _fetch(url, [(place, _path_inside(place[len(top) :], into)) for place, _ in files])
+
+
+def _fetch(url: str, pairs: Sequence[tuple[str, str]]) -> None:
+    _ask(url, {"do": "fetch", "pairs": [list(pair) for pair in pairs]})
+
+
+def _ask(url: str, request: dict[str, Any]) -> Any:
+    """Give a request to a process that reads URLs, and return its result."""
+    environment = worker_environment(os.environ, {}, is_ours=True, is_the_jobs=False)
+    line = json.dumps({**request, "source": url}) + "\n"
+    try:
+        done = subprocess.run(_WORKER, input=line, stdout=subprocess.PIPE, env=environment, text=True, check=False)
+        answer = dict(json.loads(done.stdout))
+    except (OSError, ValueError) as error:
+        raise UnavailableError(
+            f"--source-dir: {redact_text(url)} cannot be read: the process that reads it failed ({error}).",
+            field="source_dir",
+            value=redact_text(url),
+            cure="Try again.",
+            transient=True,
+        ) from error
+    if "lacks" in answer:
+        raise ValidationError(
+            f"--source-dir: {redact_text(url)} cannot be read: {sys.executable} lacks {answer['lacks']}.",
+            field="source_dir",
+            value=redact_text(url),
+            rule="A URL is read here and sent with the job.",
+            cure=f"Run pip install {required_packages(url)} in that environment.",
+        )
+    if "error" in answer:
+        raise _source_error(
+            redact_text(url),
+            f"cannot be read: {str(answer['error']).rstrip('.')}",
+            "A URL is read here and sent with the job.",
+            "Check the URL and the credentials of this machine.",
+        )
+    return answer["result"]
+
+
+def _check_size(size: int, origin: str) -> None:
+    if size > MAX_BYTES:
+        raise _source_error(
+            origin,
+            f"has {format_size(size)}",
+            f"Source code has at most {format_size(MAX_BYTES)}.",
+            "Pass data with --input.",
+        )
+
+
+def _source_error(origin: str, sentence: str, rule: str, cure: str) -> ValidationError:
+    return ValidationError(
+        f"--source-dir: {origin} {sentence}.", field="source_dir", value=origin, rule=rule, cure=cure
+    )

@@ -93,6 +93,8 @@ class RunSpec(TypedDict):
     source_dir: Optional[SourceDirSpec]
     entry_point: str
     arguments: List[str]
+    command: List[str]
+    """Program and words that run the entry point, or that are the whole command; empty for none."""
     folder: str
     """The submitter's folder that the code comes from; "" for a cell."""
     receive: List[str]

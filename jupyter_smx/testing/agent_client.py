@@ -57,6 +57,7 @@ def job_spec(source: str, **changes: Any) -> dict[str, Any]:
         "filename": "<train-1>",
         "entry_point": "",
         "arguments": [],
+        "command": [],
         "contract": "v2",
         "warm_pool": False,
         "hyperparameters": {},

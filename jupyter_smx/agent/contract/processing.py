@@ -48,7 +48,11 @@ def _starter(host_info: HostInfo) -> str:
 def _entrypoint(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
     if script.is_framework_processor(spec):
         return ["/bin/bash", _starter(host_info)]
+    if spec["command"] and not spec["entry_point"]:
+        return list(spec["command"])
     name = script.argv(spec, host_info)[0]
+    if spec["command"]:
+        return [*spec["command"], name]
     return ["python3", name] if name.endswith(".py") else [name]
 
 
@@ -77,7 +81,7 @@ def _job_config(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, Any]:
         }
         for output in spec["outputs"]
     ]
-    words = script.argv(spec, host_info)[1:]
+    words = spec["arguments"] if spec["command"] and not spec["entry_point"] else script.argv(spec, host_info)[1:]
     cluster = {"InstanceCount": len(host_info.hosts), "InstanceType": host_info.instance_type}
     return {
         "ProcessingJobArn": platform_variables.job_arn(spec, host_info),
@@ -106,7 +110,10 @@ def texts(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
     if script.is_framework_processor(spec):
         name = script.script_name(spec)
         start = f"exec python3 {shlex.quote(name)}"
-        if not name.endswith(".py"):
+        if spec["command"]:
+            words = [*spec["command"], name] if spec["entry_point"] else spec["command"]
+            start = f"exec {' '.join(map(shlex.quote, words))}"
+        elif not name.endswith(".py"):
             start = f"chmod +x {shlex.quote(name)} && exec ./{shlex.quote(name)}"
         found["processing/input/entrypoint/runproc.sh"] = _RUNPROC.format(
             folder=shlex.quote(script.code_folder(spec, host_info)),

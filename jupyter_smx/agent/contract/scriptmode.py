@@ -78,6 +78,7 @@ def complete(spec: Mapping[str, Any]) -> CompleteSpec:
         "source_dir": None,
         "entry_point": "",
         "arguments": [],
+        "command": [],
         "role": "",
         "image": "",
         "requirements": [],

@@ -125,7 +125,7 @@ class JobRun:
         self.files.enter(script.working_folder(self.spec, self.host_info))
         for name, text in scriptmode.config_files(self.spec, self.host_info).items():
             self.files.write(self.host_info.path(name), text)
-        if not (self.spec["source_dir"] and self.spec["entry_point"]):
+        if self._writes_source():
             self.files.write(str(self.main.__file__), self.spec["source"])
         for _name, path in output_folders(self.spec, self.host_info):
             self.files.make(path)
@@ -143,6 +143,12 @@ class JobRun:
             threads.limit(int(wanted))
             os.environ.update({name: environment[name] for name in THREAD_VARIABLES if name in environment})
         execute.set_argv(script.argv(self.spec, self.host_info))
+
+    def _writes_source(self) -> bool:
+        """Return True if the request has the script, and it did not come with the folder of code."""
+        if not self.spec["entry_point"]:
+            return not self.spec["command"]
+        return not self.spec["source_dir"]
 
     def first_line(self) -> None:
         """Report to the agent that the user's code begins now: the moment of waking, and this one."""
@@ -274,9 +280,10 @@ class JobRun:
         execute.flush()
         self.first_line()
         try:
-            entry.exec_program(words, str(self.main.__file__))
+            entry.exec_program(words, "" if self.spec["command"] else str(self.main.__file__))
         except OSError as error:
-            self.result.refuse(f"entry_point: {self.spec['entry_point']} cannot be started ({error.strerror}).")
+            program = self.spec["entry_point"] or self.spec["command"][0]
+            self.result.refuse(f"entry_point: {program} cannot be started ({error.strerror}).")
 
     def _install(self) -> bool:
         """Install the user's package; False where SageMaker would run its script as it is, and that is left."""

@@ -95,6 +95,8 @@ def describe_root(spec: CompleteSpec, host_info: HostInfo, folder: HostFolder) -
 
 def _tool_names(spec: CompleteSpec, tree: str) -> Set[str]:
     """Return the script, the folders that it is in, and the archive, by their paths in the folder of code."""
+    if spec["command"] and not spec["entry_point"]:
+        return {script.ARCHIVE} if script.is_framework_processor(spec) else set()
     name = script.script_name(spec)
     if tree and not spec["entry_point"]:
         name = script.free_script_name(tree, name)

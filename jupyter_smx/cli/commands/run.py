@@ -63,7 +63,8 @@ def _run(found: Namespace, context: CliContext) -> int:
     if named and not options.text("entry_point") and (entry_point := _entry_point(named, options)):
         options, found.script = options.replaced(entry_point=entry_point), ""
     _check(options, detach=found.detach)
-    _check_script(found.script, options.text("entry_point"))
+    if found.script or not options.text("command"):
+        _check_script(found.script, options.text("entry_point"))
     try:
         return _submit_request(found, options, context)
     except ValidationError as error:
@@ -136,6 +137,8 @@ def _entry_point(script: str, options: LineOptions) -> str:
 
     :raises ValidationError: it is no script that a job can run.
     """
+    if options.text("command"):
+        return script
     folder = current_folder()
     source_dir = absolute_folder(options.text("source_dir"), folder)
     if found := entry_point_of(script, source_dir, folder, "SCRIPT"):
@@ -173,7 +176,7 @@ def _check_script(script: str, entry_point: str) -> None:
 def _spec(path: str, kind: Kind, options: LineOptions, context: CliContext) -> tuple[JobRequest, JobSpec, Grid | None]:
     submitted_at = time.time()
     code = read_script(path, "SCRIPT") if path else ""
-    path = path or options.text("entry_point")
+    path = path or options.text("entry_point") or options.text("command").partition(" ")[0]
     folder = current_folder()
     here = SubmissionContext(
         python=sys.executable,

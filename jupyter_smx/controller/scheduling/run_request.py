@@ -47,6 +47,7 @@ def run_spec(
         "source_dir": None if spec.source_dir is None else _source_dir(spec.source_dir),
         "entry_point": spec.entry_point,
         "arguments": list(spec.arguments),
+        "command": list(spec.command),
         "folder": _folder(spec),
         "receive": list(spec.receive),
         "max_run": attempts.remaining_seconds(job),

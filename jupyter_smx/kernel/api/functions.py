@@ -164,7 +164,8 @@ def _run(kind: Kind, code: Code | None, options: Mapping[str, Any]) -> Job | Job
     options = translate_keywords(options)
     check_keywords(options, names_for(kind), kind, f"smx.{kind}")
     options = {name: value for name, value in options.items() if value is not None}
-    if (code is None or (isinstance(code, str) and not code.strip())) and not options.get("entry_point"):
+    has_program = options.get("entry_point") or options.get("command")
+    if (code is None or (isinstance(code, str) and not code.strip())) and not has_program:
         raise ValidationError(
             "code: there is nothing to run.",
             field="source",
@@ -243,6 +244,8 @@ def _request(session: Session, kind: Kind, folder: Path, options: Mapping[str, A
 
 def _script(path: Path, options: dict[str, Any]) -> tuple[Path | None, dict[str, Any]]:
     """Return a script to read and the options, or no script if it is an entry point, which is an option then."""
+    if options.get("command"):
+        return None, {**options, "entry_point": str(path)}
     folder = current_folder()
     source_dir = absolute_folder(str(options.get("source_dir", "")), folder)
     found = entry_point_of(str(path), source_dir, folder, "code")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -20,7 +21,7 @@ from jupyter_smx.model.spec.metric import check_metrics
 from jupyter_smx.model.text import format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 _MAX_NAME_LENGTH = 64
 _CHANNEL = re.compile(rf"[A-Za-z0-9._-]{{1,{_MAX_NAME_LENGTH}}}")  # SageMaker's ChannelName
@@ -180,6 +181,25 @@ def _parse_leader(text: str, rest: str) -> str:
         rule="The only property is until=LEADER: the group is a helper, and ends when the hosts of LEADER have ended.",
         cure="For example data:ml.c5.xlarge:2,until=dnn.",
     )
+
+
+def parse_command(command: str | Sequence[str]) -> tuple[str, ...]:
+    """Split a command into its words as a shell does; a list has them already.
+
+    :raises ValidationError: a quote that is never closed.
+    """
+    if not isinstance(command, str):
+        return tuple(command)
+    try:
+        return tuple(shlex.split(command))
+    except ValueError:
+        raise ValidationError(
+            f"--command: {command!r} has a quote that is never closed.",
+            field="command",
+            value=command,
+            rule="It is split into words as by a shell.",
+            cure="Close the quote.",
+        ) from None
 
 
 def parse_channel(text: str, folder: Path) -> Channel:

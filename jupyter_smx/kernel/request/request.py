@@ -124,6 +124,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     dependencies: tuple[str, ...] = ()
     """Absolute paths of files and folders to put beside the script."""
     entry_point: str = ""
+    command: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     python: str = ""
     requirements: Requirements = ""
@@ -141,7 +142,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         name = self._base_name(here.notebook)
         script = self._script(code, here.folder)
         filename = self._shown(script.filename) or f"<{name}>"
-        source = script.text if script.filename else cell.prepend_blank_lines(code, lines_before)
+        is_cell = not script.filename and not script.command
+        source = cell.prepend_blank_lines(code, lines_before) if is_cell else script.text
         chosen = self._interpreter(script, here)
         tree = cell.parse_cell(source, filename) if script.is_python() else None
         return JobSpec(
@@ -158,6 +160,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
             outputs=_check_unique(self.outputs, "--output"),
             receive=tuple(dict.fromkeys(check_identifier(name, "--receive") for name in self.receive)),
             entry_point=script.entry_point,
+            command=script.command,
             arguments=self.arguments,
             **asdict(chosen),
             python_named=bool(self.python),
@@ -205,7 +208,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         if self.source_dir:
             check_folder(self.source_dir)
         try:
-            return choose_script(code, self.source_dir, self.entry_point, folder)
+            return choose_script(code, self.source_dir, self.entry_point, folder, self.command)
         except ValidationError as error:
             if self.source_copy is None:
                 raise

@@ -18,7 +18,7 @@ from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.spec.job_spec import is_entry_point
 
 if TYPE_CHECKING:
-    from jupyter_smx.model.options.code_options import Requirements
+    from collections.abc import Sequence
 
 _CODE = (".py", ".so", ".pyd")
 _OPTION = "--entry-point"
@@ -31,7 +31,8 @@ ARCHIVES = (".tar.gz", ".tgz")
 """How a source folder ends that is an archive."""
 _PROGRAMS = (_SHEBANG, b"\x7fELF")
 _HEAD_BYTES = 1024
-"""Bytes at the start of a file that show its type."""
+"""Bytes of a file that tell what it is."""
+_PLAIN_PYTHON = (("python",), ("python3",))
 _PYTHON_NAMES = re.compile(rb"(?:python|pypy)[\d.]*")
 _LANGUAGE_SUFFIX = re.compile(r"\.[A-Za-z]\w*")
 _INTERPRETERS = {
@@ -60,33 +61,50 @@ class Script(Struct, frozen=True, kw_only=True):
     text: str
     filename: str = ""
     entry_point: str = ""
+    command: tuple[str, ...] = ()
+    """Program and words that run it; without an entry point the whole command."""
 
     def is_python(self) -> bool:
-        """Return True if a job reads it as Python; anything else is a program that it starts."""
-        return not self.entry_point or self.entry_point.endswith(".py")
+        """Say whether a job reads it as Python; anything else is a program that it starts."""
+        return self.entry_point.endswith(".py") if self.entry_point else not self.command
 
 
-def choose_script(code: str, source_dir: str, entry_point: str, folder: Path) -> Script:
-    """Return the entry point if there is one, else the cell; relative paths start at ``folder``.
+def choose_script(code: str, source_dir: str, entry_point: str, folder: Path, command: Sequence[str] = ()) -> Script:
+    """Take the entry point where one is named, else the cell; relative paths start at ``folder``.
 
-    :raises ValidationError: both exist, or the entry point is no readable script.
+    With a ``command`` it is a file of any kind, which the command runs. Without an entry point that is all that runs.
+
+    :raises ValidationError: both are there, or the entry point is no script that can be read.
     """
-    if not entry_point:
+    if not entry_point and not command:
         return Script(text=code)
     if not is_empty(code):
+        option, word = ("--entry-point", entry_point) if entry_point else ("--command", shlex.join(command))
         raise ValidationError(
-            f"--entry-point: {entry_point} cannot be combined with code.",
-            field="entry_point",
-            value=entry_point,
+            f"{option}: {word} cannot be combined with code.",
+            field="entry_point" if entry_point else "command",
+            value=word,
             rule="A job runs one script: the entry point or the given code, each with an optional --source-dir.",
-            cure="Empty the cell (comments may stay), or remove --entry-point.",
+            cure=f"Empty the cell (comments may stay), or remove {option}.",
         )
+    if not entry_point:
+        return Script(text=f"{shlex.join(command)}\n", command=tuple(command))
     if Path(entry_point).is_absolute() and source_dir:
         entry_point = _relative_path(Path(entry_point), source_dir) or entry_point
     name = entry_point if source_dir else Path(entry_point).name
     path = Path(source_dir or folder, expand_user(entry_point))
-    _check(entry_point, name, path, source_dir, folder)
-    return Script(text=_text_of_entry_point(path, entry_point, source_dir), filename=str(path), entry_point=name)
+    _check(entry_point, name, path, source_dir, folder, is_run=bool(command))
+    return Script(
+        text=_text_of_entry_point(path, entry_point, source_dir),
+        filename=str(path),
+        entry_point=name,
+        command=() if path.suffix == ".py" and _is_plain_python(command) else tuple(command),
+    )
+
+
+def _is_plain_python(command: Sequence[str]) -> bool:
+    """Return True for ``["python3"]`` of SageMaker's processors: a job runs scripts of Python anyway, on warm hosts."""
+    return tuple(command) in _PLAIN_PYTHON
 
 
 def entry_point_of(word: str, source_dir: str, folder: Path, where: str) -> str:
@@ -203,7 +221,7 @@ def is_empty(code: str) -> bool:
         return False
 
 
-def _check(word: str, name: str, path: Path, source_dir: str, folder: Path) -> None:
+def _check(word: str, name: str, path: Path, source_dir: str, folder: Path, *, is_run: bool) -> None:
     if source_dir and not path.is_file():
         inside = _relative_path(folder / word, source_dir)
         is_here = inside and (folder / word).is_file()
@@ -228,7 +246,9 @@ def _check(word: str, name: str, path: Path, source_dir: str, folder: Path) -> N
             "is . or .. in it."
         )
         raise _script_error(_OPTION, word, "is not a valid script path.", "Rename it.", rule)
-    if not _is_program(path, alone=not source_dir):
+    if is_run and not path.is_file():
+        raise _script_error(_OPTION, word, "does not exist.", _nearest_script(path))
+    if not is_run and not _is_program(path, alone=not source_dir):
         rule = "It is a .py or .sh file, or a program that begins with #!; in --source-dir any executable file."
         executable = f"`chmod +x {_shell_path(path, folder)}`, if it is a program."
         cure = executable if source_dir else "Pass the folder of the program with --source-dir."

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 MODEL = "model.tar.gz"
 CHECKPOINTS = "/opt/ml/checkpoints"
+_CODE = "/opt/ml/processing/input/code"
 SMALLEST_VOLUME = 1
 """GB; the API requires it for a processing job, and hosts here have no volume of their own."""
 LONGEST_REASON = 1_024
@@ -141,7 +142,11 @@ def _processing(job: Job, where: LocalContext) -> dict[str, Any]:
         },
         "StoppingCondition": {},
         "AppSpecification": _without_none(
-            {"ImageUri": _image(job) or "", "ContainerArguments": script_arguments(spec) or None}
+            {
+                "ImageUri": _image(job) or "",
+                "ContainerEntrypoint": _entry_point(spec),
+                "ContainerArguments": script_arguments(spec) or None,
+            }
         ),
         "Environment": spec.environment,
         "NetworkConfig": {"EnableInterContainerTrafficEncryption": False},
@@ -154,6 +159,12 @@ def _processing(job: Job, where: LocalContext) -> dict[str, Any]:
     }
     own = {"image": None, "role": _role(spec)}
     return merge_fields(answer, api_fields(spec, lambda names: names.processing_api, own))
+
+
+def _entry_point(spec: JobSpec) -> list[str] | None:
+    """Give the command of a processing job, with its script as a ScriptProcessor puts it there."""
+    script = [f"{_CODE}/{spec.entry_point}"] if spec.entry_point else []
+    return [*spec.command, *script] if spec.command else None
 
 
 def _times(job: Job, what: str) -> dict[str, datetime | None]:
@@ -193,7 +204,15 @@ def _image(job: Job) -> str | None:
 def _algorithm(job: Job) -> dict[str, Any]:
     metrics = [{"Name": name, "Regex": regex} for name, regex in job.spec.metrics.items()]
     image = _image(job)
-    return _without_none({"TrainingImage": image, "TrainingInputMode": "File", "MetricDefinitions": metrics or None})
+    command = [] if job.spec.entry_point else list(job.spec.command)
+    return _without_none(
+        {
+            "TrainingImage": image,
+            "TrainingInputMode": "File",
+            "MetricDefinitions": metrics or None,
+            "ContainerEntrypoint": command or None,
+        }
+    )
 
 
 def _hosts(spec: JobSpec) -> dict[str, Any]:

@@ -341,6 +341,8 @@ def interpreter_of(spec: JobSpec) -> list[str]:
 
     A file arrives without execute permission, so the interpreter of its first line must be named again.
     """
+    if spec.command:
+        return list(spec.command) if spec.entry_point else ["/bin/sh"]
     if not spec.entry_point or spec.entry_point.endswith(".py"):
         return ["python3"]
     first = spec.source.split("\n", 1)[0]
@@ -403,7 +405,9 @@ def decode_hyperparameters(hyperparameters: dict[str, str]) -> dict[str, Any]:
 
 
 def script_arguments(spec: JobSpec) -> list[str]:
-    """Return the arguments after the script's name, by the contract with which the job ran."""
+    """Give the words that follow the script's name, by the contract that the job ran by; a command alone has its own."""
+    if spec.command and not spec.entry_point:
+        return list(spec.arguments)
     if spec.kind == "train" and spec.contract == "v3":
         return as_read.sdk3_arguments(spec.hyperparameters)
     return [*hyperparameter_arguments(spec.hyperparameters), *spec.arguments]

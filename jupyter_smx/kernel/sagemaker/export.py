@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 REQUIREMENTS = "requirements.txt"
 VARIABLES = "variables.pkl"
 WITH_VARIABLES = "with_variables.py"
+COMMAND = "command.sh"
 PROGRAM = "sagemaker_job.py"
 """File in the model of a call of a function: its value."""
 
@@ -199,7 +200,24 @@ class Export:
         return True
 
     def _script(self) -> str:
-        """Write the script where the folder of code does not have it already, and give its name."""
+        """Write what SageMaker starts where the folder of code does not have it already, and give its name."""
+        spec = self._job.spec
+        if not spec.command:
+            return self._own_script()
+        if not spec.entry_point:
+            # Arguments of a training job are its hyperparameters, which a command of its own does not get.
+            return self._command_script(list(spec.command), passes_arguments=spec.kind == "process")
+        name = self._own_script()
+        # Processors of SageMaker's SDK take a command, and its estimators none.
+        return name if spec.kind == "process" else self._command_script([*spec.command, name], passes_arguments=True)
+
+    def _command_script(self, words: list[str], *, passes_arguments: bool) -> str:
+        name = self._unused_name(COMMAND)
+        arguments = ' "$@"' if passes_arguments else ""
+        (self._code / name).write_text(f"#!/bin/sh\nexec {shlex.join(words)}{arguments}\n", encoding="utf-8")
+        return name
+
+    def _own_script(self) -> str:
         spec = self._job.spec
         if spec.entry_point and spec.source_dir:
             return spec.entry_point
@@ -259,7 +277,9 @@ class Export:
         """Return the shell command that starts the code as the job did."""
         spec = self._example_job.spec
         words = shlex.join(script_arguments(spec))
-        if not script.endswith(".py"):
+        if spec.command and script == spec.entry_point:
+            how = shlex.join([*spec.command, script])
+        elif not script.endswith(".py"):
             how = f"./{shlex.quote(script)}"
         elif spec.kind == "train" and spec.contract == "v2" and spec.entry_point and (self._code / "setup.py").exists():
             how = f"pip install . && python -m {script[: -len('.py')].replace('/', '.')}"

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypedDict
 from jupyter_smx.model.options.option import Option, SageMakerNames
 
 Requirements = str | Path | Sequence[str]
+Command = str | Sequence[str]
 Variables = Mapping[str, Any] | Sequence[str]
 
 
@@ -151,6 +152,25 @@ class ScriptOptions(TypedDict, total=False):
             target="host",
             sagemaker=SageMakerNames(
                 estimator="entry_point", processor="code", trainer="source_code:SourceCode.entry_script"
+            ),
+        ),
+    ]
+    command: Annotated[
+        Command | None,
+        Option(
+            spellings=("--command",),
+            metavar="PROGRAM",
+            example="Rscript",
+            help="program with its words that runs the entry point, as \"Rscript --vanilla\"; without an entry point it "
+            "is the whole command of the job, as \"python -m package\", and gets no hyperparameters as arguments",
+            keyword_help="program with its words that runs ``entry_point``, as text or as a list; without an entry "
+            "point it is the whole command of the job, and gets no hyperparameters as arguments",
+            keyword_example="['Rscript']",
+            default=(),
+            field="command",
+            target="host",
+            sagemaker=SageMakerNames(
+                estimator="container_entry_point", processor="command", trainer="source_code:SourceCode.command"
             ),
         ),
     ]

@@ -27,15 +27,12 @@ _VOLUME_SIZES = ("volume_size", "volume_size_in_gb")
 _CHANNEL = "Set it for a channel: inputs={'train': smx.Channel(name='train', source='data', mode='FastFile')}."
 _OUTPUT = "Use outputs={'model': 'FOLDER'}, the folder or URL that the model is copied to."
 _PACKAGES = "The job runs the Python of the kernel. Use python=, requirements= or image= for another one."
-_SHELL_SCRIPT = "Use entry_point= with a shell script (.sh) that starts the program."
 _VOLUME = "Hosts use the disk of their machine. Leave it out."
 _NETWORK = "Use network_isolation=True for hosts that reach only each other."
 _CURES = {
     "algorithm_name": "Use image=.",
-    "command": _SHELL_SCRIPT,
     "configuration": "Set the properties of Spark in the script.",
-    "container_arguments": "Use hyperparameters= for a training job, and arguments= for a processing job.",
-    "container_entry_point": _SHELL_SCRIPT,
+    "container_arguments": "Add them to command= for a training job, and use arguments= for a processing job.",
     "container_version": _PACKAGES,
     "distributed": "Use distribution='torchrun' or distribution='mpi'.",
     "framework_version": _PACKAGES,

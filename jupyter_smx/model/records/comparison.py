@@ -143,6 +143,7 @@ def _request(job: Job) -> Facts:
             "image": job.image.display_name() if job.image else spec.image,
             **{option.label: _plain_value(option, getattr(spec, option.field)) for option in PLAIN if option.label},
             "entry point": spec.entry_point,
+            "command": redact_text(shlex.join(spec.command)),
             "arguments": redact_text(shlex.join(spec.arguments)),
             "received variables": ", ".join(sorted(spec.receive)),
             **{f"metric {name}": regex for name, regex in spec.metrics.items()},

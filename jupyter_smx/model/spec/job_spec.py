@@ -81,6 +81,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     source_dir: SourceDir | None = None
     entry_point: str = ""
     """Name of the script in its folder, as ``train.py``; "" where the cell is the script."""
+    command: tuple[str, ...] = ()
+    """Program and words that run the entry point, or that are the whole command of a job without one."""
     contract: Literal["v2", "v3"] = "v2"
     """Environment of a training script: that of the toolkit in SageMaker's images, or of the drivers of SDK 3."""
     arguments: tuple[str, ...] = ()
@@ -148,6 +150,10 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return bool(json.loads(self.hyperparameters.get(name, "false")))
         except ValueError:
             return True
+
+    def is_program(self) -> bool:
+        """Return True if a program runs as the job's code, and not Python in a process of the host."""
+        return bool(self.command) or (bool(self.entry_point) and not self.entry_point.endswith(".py"))
 
     def payloads(self) -> tuple[str, ...]:
         """Return the paths of the files that the kernel packed for this job."""

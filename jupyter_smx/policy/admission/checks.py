@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model import name, unsupported
@@ -31,6 +32,8 @@ MAX_CONTENT_TYPE = 256
 MAX_HYPERPARAMETERS = 100
 MAX_KEY = 256
 MAX_VALUE = 2_500
+MAX_WORDS, MAX_WORD = 100, 256
+"""Words of a command, and characters of each, as of SageMaker's ContainerEntrypoint."""
 MAX_AFTER = 100
 _HOUR = 3_600
 _CHANNEL = re.compile(r"[A-Za-z0-9.\-_]{1,64}")
@@ -329,22 +332,41 @@ def _check_code(spec: JobSpec) -> None:
             rule="Use a path within the folder, of letters, digits, dots, hyphens, underscores and plus signs.",
             cure="Rename the file, for example to train.py.",
         )
-    is_program = bool(spec.entry_point) and not spec.entry_point.endswith(".py")
+    _check_command(spec)
+    is_program = spec.is_program()
+    program = shlex.join(spec.command) or spec.entry_point
     if is_program and spec.distribution is not None and not spec.distribution.runs_once():
         raise ValidationError(
-            f"--distribution: {spec.entry_point} is not a Python script.",
+            f"--distribution: {program} is not a Python script.",
             field="distribution",
-            value=spec.entry_point,
+            value=program,
             rule="A launcher starts a Python script in several processes.",
             cure="Let the program start its processes; it runs once on each host.",
         )
     if is_program and (spec.send or spec.shared or spec.receive):
+        option, field = ("--command", "command") if spec.command else ("--entry-point", "entry_point")
         raise ValidationError(
-            f"--entry-point: {spec.entry_point} cannot send or receive variables.",
-            field="entry_point",
-            value=spec.entry_point,
+            f"{option}: {program} cannot send or receive variables.",
+            field=field,
+            value=program,
             rule="--send and --receive need a Python script.",
             cure="Pass files with --input and values with --hp, and get files with --output.",
+        )
+
+
+def _check_command(spec: JobSpec) -> None:
+    wrong = "" if all(spec.command) else "an empty word"
+    if len(spec.command) > MAX_WORDS:
+        wrong = f"{len(spec.command)} words"
+    if any("\0" in word or len(word) > MAX_WORD for word in spec.command):
+        wrong = "a word that is too long"
+    if wrong:
+        raise ValidationError(
+            f"--command: there is {wrong}.",
+            field="command",
+            value=len(spec.command),
+            rule=f"As on SageMaker, a command has at most {MAX_WORDS} words of 1 to {MAX_WORD} characters.",
+            cure="Put the rest into a shell script, and use it as --entry-point.",
         )
 
 

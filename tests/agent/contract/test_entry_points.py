@@ -49,6 +49,9 @@ TOOLS = "[tool.ruff]\nline-length = 100\n"
         ((), {"entry_point": ""}, entry_point.SCRIPT),
         ((), {"entry_point": "train.sh"}, entry_point.COMMAND),
         ((), {"entry_point": "bin/train"}, entry_point.COMMAND),
+        ((), {"entry_point": "train.py", "command": ["python3", "-v"]}, entry_point.COMMAND),
+        ((), {"entry_point": "", "command": ["train"]}, entry_point.COMMAND),
+        (("setup.py",), {"entry_point": "train.R", "command": ["Rscript"]}, entry_point.COMMAND),
         (("setup.py",), {"entry_point": "train.py"}, entry_point.PACKAGE),
         (("setup.py",), {"entry_point": "train"}, entry_point.PACKAGE),
         (("setup.py",), {"entry_point": "train.sh"}, entry_point.COMMAND),
@@ -260,3 +263,25 @@ def test_a_script_whose_project_cannot_be_installed_runs_as_on_sagemaker(agent: 
     record = installed(agent, tmp_path, files)
     assert record["exit_code"] == 0
     assert record["text"].endswith("the script is run without its package, as SageMaker does.\n__main__ None\n")
+
+
+def test_a_command_runs_the_entry_point_with_its_arguments(agent: Agent, tmp_path: Path) -> None:
+    source = packed(tmp_path, {"fit.txt": "echo fit $0 $@ $SM_USER_ENTRY_POINT"})
+    record = agent.run(
+        "", source_dir=source, entry_point="fit.txt", command=["sh", "-u"], hyperparameters={"x": "it's"}
+    )
+    assert (record["exit_code"], record["text"]) == (0, "fit fit.txt -x it's fit.txt\n")
+
+
+def test_a_command_alone_is_all_that_runs(agent: Agent) -> None:
+    words = ["sh", "-c", 'ls; echo "$#$0$1"; exit 4', "a b"]
+    record = agent.run("not Python", command=words, hyperparameters={"x": "1"})
+    assert (record["exit_code"], record["text"]) == (4, "0a b\n"), "neither a file of ours, nor an argument"
+    record = agent.run("", kind="process", command=words, arguments=["c"])
+    assert (record["exit_code"], record["text"]) == (4, "1a bc\n")
+
+
+def test_a_command_that_is_not_there_says_so(agent: Agent) -> None:
+    record = agent.run("", command=["no-such-program"])
+    assert record["exit_code"] == 127
+    assert "no-such-program" in record["text"]

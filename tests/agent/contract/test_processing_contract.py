@@ -129,6 +129,13 @@ def test_a_job_of_an_image_finds_its_name_there() -> None:
         ({"source_dir": SOURCE_DIR, "hyperparameters": {}}, ["/bin/bash", RUNPROC], SPEC["arguments"]),
         ({"entry_point": "run.sh", "arguments": []}, ["/opt/ml/processing/input/code/run.sh"], ["-n", "3"]),
         ({"entry_point": "", "arguments": []}, ["python3", "process.py"], ["-n", "3"]),
+        ({"command": ["Rscript", "-v"], "arguments": []}, ["Rscript", "-v", THERE], ["-n", "3"]),
+        (
+            {"command": ["Rscript"], "source_dir": SOURCE_DIR, "hyperparameters": {}},
+            ["/bin/bash", RUNPROC],
+            SPEC["arguments"],
+        ),
+        ({"command": ["train", "now"], "entry_point": "", "arguments": ["a"]}, ["train", "now"], ["a"]),
     ],
 )
 def test_entry_point_and_arguments_of_the_container(

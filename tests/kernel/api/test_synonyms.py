@@ -96,7 +96,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"use_spot_instances": "yes"}, r"spot='yes' has the wrong type\."),
     ({"compute": object()}, r"SageMaker's compute is here instance_type=, instance_count=, .* and spot=\."),
     ({"output_path": "s3://b"}, r"smx\.train: output_path is not an option\. Use outputs="),
-    ({"dependencies": ["lib"]}, r"Copy the folders into source_dir="),
     ({"tags": []}, r"SageMaker's tags has no counterpart here\. Leave it out\."),
     ({"train_instance_type": "ml.m5.large"}, r"SageMaker's train_instance_type is here instance_type=\."),
     ({"KeepAlivePeriodInSeconds": 1}, r"is here keep_alive=\."),

@@ -80,7 +80,7 @@ def changes_of(spec: CompleteSpec, host_info: HostInfo, before: Mapping[str, str
     Return no changes for a distribution that cannot be read, because such a job is refused.
     """
     entry_point = spec["entry_point"]
-    if entry_point and not entry_point.endswith(".py"):
+    if spec["command"] or (entry_point and not entry_point.endswith(".py")):
         return NO_CHANGES
     installs = install_in_script(spec, host_info)
     try:

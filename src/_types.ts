@@ -659,10 +659,11 @@ export interface Job {
 /**
  * Request of a job: its code, inputs, hosts and limits.
  *
- * Values of ``hyperparameters`` are strings, JSON if they are not plain text (SageMaker's encoding). ``keep_alive``,
- * ``max_run`` and ``max_wait`` are seconds. With a ``keep_alive`` of None a kept pool keeps its keep-alive, and new
- * hosts are released; 0 releases both. ``imports`` are the modules that the code imports at its top, a hint for
- * preloading that may be wrong.
+ * ``hyperparameters`` values are strings that a script reads as JSON where they are JSON (SageMaker's encoding): a
+ * keyword of Python sends text as a JSON string, so that it stays text.
+ * ``keep_alive``, ``max_run`` and ``max_wait`` are seconds. With a ``keep_alive`` of None a kept pool keeps its
+ * keep-alive, and new hosts are released; 0 releases both. ``imports`` are the modules that the code imports at its
+ * top, a hint for the zygote, never a promise.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "JobSpec".
@@ -671,6 +672,7 @@ export interface JobSpec {
   kind: "process" | "train";
   source: string;
   base_name: string;
+  job_name: string;
   filename: string;
   engine: string;
   instance_groups: InstanceGroup[];
@@ -686,6 +688,7 @@ export interface JobSpec {
   outputs: Output[];
   source_dir: SourceDir | null;
   entry_point: string;
+  command: string[];
   contract: "v2" | "v3";
   arguments: string[];
   send: Payload | null;
@@ -724,6 +727,8 @@ export interface JobSpec {
 }
 /**
  * One output: the folder in the job (absolute, or relative to /opt/ml) and the destination of its content.
+ *
+ * In a list of outputs of a processing job, one without a name is ``output-1`` and so on, by its place.
  *
  * An empty ``destination`` keeps the content in the job's own folder. ``Continuous`` uploads files of a processing job
  * while it runs (SageMaker's ``S3UploadMode``).

@@ -11,7 +11,7 @@ from jupyter_smx.kernel.options import option_values as values
 from jupyter_smx.kernel.options.distribution_value import read_distribution
 from jupyter_smx.kernel.options.line_syntax import text_of
 from jupyter_smx.kernel.request.request import JobRequest
-from jupyter_smx.kernel.request.script import absolute_folder, is_elsewhere
+from jupyter_smx.kernel.request.script import absolute_folder, is_archive_or_url
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.options.convert import to_field
 from jupyter_smx.model.options.table import PLAIN, ROWS
@@ -126,9 +126,9 @@ def plain_fields(given: Mapping[str, object], folder: Path) -> dict[str, Any]:
 
 
 def _source(word: str, folder: Path) -> tuple[str, SourceCopy | None]:
-    """Return the absolute path of a source folder ("" for none), and the copy that it is in if it came from elsewhere."""
+    """Return the absolute path of a source folder ("" for none), and the copy of an archive or a URL that holds it."""
     path = absolute_folder(word, folder)
-    if not is_elsewhere(path):
+    if not is_archive_or_url(path):
         return path, None
     from jupyter_smx.kernel.request.source_copy import copy_source  # noqa: PLC0415 - few jobs need it
 

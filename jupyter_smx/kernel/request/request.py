@@ -141,7 +141,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         """
         name = self._base_name(here.notebook)
         script = self._script(code, here.folder)
-        filename = self._shown(script.filename) or f"<{name}>"
+        filename = self._name_origin(script.filename) or f"<{name}>"
         is_cell = not script.filename and not script.command
         source = cell.prepend_blank_lines(code, lines_before) if is_cell else script.text
         chosen = self._interpreter(script, here)
@@ -213,14 +213,14 @@ class JobRequest(Struct, frozen=True, kw_only=True):
             if self.source_copy is None:
                 raise
             raise ValidationError(
-                self._shown(error.message),
+                self._name_origin(error.message),
                 field=error.field,
                 value=error.value,
-                rule=self._shown(error.rule),
-                cure=self._shown(error.cure),
+                rule=self._name_origin(error.rule),
+                cure=self._name_origin(error.cure),
             ) from None
 
-    def _shown(self, text: str) -> str:
+    def _name_origin(self, text: str) -> str:
         """Name the archive or the URL in the place of the folder that it was copied to."""
         return text.replace(self.source_copy.folder, self.source_copy.origin) if self.source_copy else text
 

@@ -120,7 +120,7 @@ def entry_point_of(word: str, source_dir: str, folder: Path, where: str) -> str:
     if path.suffix == _SHELL:
         return word
     if source_dir and not path.exists():
-        if is_elsewhere(source_dir):
+        if is_archive_or_url(source_dir):
             return word
         _check_is_inside(word, source_dir, where)
         return word
@@ -286,7 +286,7 @@ def absolute_folder(word: str, folder: Path) -> str:
     return word if "://" in word or not word else os.path.normpath(folder / expand_user(word))
 
 
-def is_elsewhere(word: str) -> bool:
+def is_archive_or_url(word: str) -> bool:
     """Return True if a source folder (absolute) is an archive of this machine, or a URL."""
     return "://" in word or (word.endswith(ARCHIVES) and Path(word).is_file())
 

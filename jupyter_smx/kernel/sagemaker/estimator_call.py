@@ -405,7 +405,10 @@ def decode_hyperparameters(hyperparameters: dict[str, str]) -> dict[str, Any]:
 
 
 def script_arguments(spec: JobSpec) -> list[str]:
-    """Give the words that follow the script's name, by the contract that the job ran by; a command alone has its own."""
+    """Give the words that follow the script's name, by the contract that the job ran by.
+
+    A command without a script gets no hyperparameters.
+    """
     if spec.command and not spec.entry_point:
         return list(spec.arguments)
     if spec.kind == "train" and spec.contract == "v3":

@@ -161,8 +161,8 @@ class ScriptOptions(TypedDict, total=False):
             spellings=("--command",),
             metavar="PROGRAM",
             example="Rscript",
-            help="program with its words that runs the entry point, as \"Rscript --vanilla\"; without an entry point it "
-            "is the whole command of the job, as \"python -m package\", and gets no hyperparameters as arguments",
+            help="program with its words that runs the entry point, as 'Rscript --vanilla'; without an entry point it "
+            "is the whole command of the job, as 'python -m package', and gets no hyperparameters as arguments",
             keyword_help="program with its words that runs ``entry_point``, as text or as a list; without an entry "
             "point it is the whole command of the job, and gets no hyperparameters as arguments",
             keyword_example="['Rscript']",

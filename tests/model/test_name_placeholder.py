@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import convert, to_builtins
 
-from jupyter_smx.model.redaction import redact_record
 from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.redaction import redact_record
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.spec.name_placeholder import fill_job_name

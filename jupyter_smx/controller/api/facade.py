@@ -36,6 +36,7 @@ from jupyter_smx.model.results.reports import EngineInfo, EngineNames, PlannedFi
 from jupyter_smx.model.spec.instance import TypesListing
 from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.model.text import engine_kind
+from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.lifecycle import keep_alive
 from jupyter_smx.policy.scheduling import capacity, machine_sharing, placement, reuse
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -65,7 +66,7 @@ def with_source_dir(spec: JobSpec, code: CodeFiles) -> JobSpec:
         dependencies=code.dependencies,
         script=script,
     )
-    folder = code.origin() or (os.path.dirname(script) if script else spec.working_directory)
+    folder = code.origin() or (str(Path(script).parent) if script else spec.working_directory)
     return msgspec.structs.replace(spec, source_dir=msgspec.structs.replace(found, folder=folder))
 
 

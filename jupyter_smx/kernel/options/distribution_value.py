@@ -138,9 +138,7 @@ def _read_launcher(name: str, options: Mapping[str, Any], groups: tuple[str, ...
         )
     count = options.get(_PROCESSES)
     cure = f"For example {{'{name}': {{'{_ENABLED}': True, '{_PROCESSES}': 2}}}}."
-    processes = (
-        None if count is None else parse_number(count, f"{_OPTION} {_PROCESSES}", "of processes", 1, cure=cure)
-    )
+    processes = None if count is None else parse_number(count, f"{_OPTION} {_PROCESSES}", "of processes", 1, cure=cure)
     text = options.get(_MPI_OPTIONS) or ""
     return DistributionChoice(
         distribution=Distribution(runner=_LAUNCHERS[name], processes=processes, groups=groups),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -14,9 +13,14 @@ from jupyter_smx.model.errors import ValidationError, suggest_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jupyter_smx.kernel.request.source_copy import SourceCopy
-
 _SUFFIX = ".py"
+
+
+class SourceCopyLike(Protocol):
+    """A folder with the files of an archive or a URL, as :class:`jupyter_smx.kernel.request.source_copy.SourceCopy`."""
+
+    origin: str
+    folder: str
 
 
 class CodeFiles(Struct, frozen=True, kw_only=True):
@@ -24,7 +28,7 @@ class CodeFiles(Struct, frozen=True, kw_only=True):
 
     folder: str = ""
     """The folder of code, "" for none."""
-    copy: SourceCopy | None = None
+    copy: SourceCopyLike | None = None
     """The copy of an archive or a URL that ``folder`` is a part of; it is deleted with the last request for it."""
     dependencies: tuple[str, ...] = ()
 
@@ -39,7 +43,7 @@ class CodeFiles(Struct, frozen=True, kw_only=True):
 
 def name_in_job(dependency: str) -> str:
     """Return the name of a dependency beside the script: the last part of its path, as SageMaker's SDK has it."""
-    return os.path.basename(dependency)
+    return Path(dependency).name
 
 
 def check_dependencies(dependencies: Sequence[str]) -> None:
@@ -49,7 +53,7 @@ def check_dependencies(dependencies: Sequence[str]) -> None:
     """
     names: dict[str, str] = {}
     for path in dependencies:
-        if not os.path.exists(path):
+        if not Path(path).exists():
             raise _dependency_error(path)
         name = name_in_job(path)
         if name in names:
@@ -79,14 +83,14 @@ def _dependency_error(path: str) -> ValidationError:
 
 def _names_in(folder: Path) -> list[str]:
     try:
-        return os.listdir(folder)
+        return [path.name for path in folder.iterdir()]
     except OSError:
         return []
 
 
 def dependency_requirements(dependencies: Sequence[str]) -> str:
     """Return the requirements file among the dependencies, which lies beside the script in the job; "" for none."""
-    return next((path for path in dependencies if name_in_job(path) == REQUIREMENTS and os.path.isfile(path)), "")
+    return next((path for path in dependencies if name_in_job(path) == REQUIREMENTS and Path(path).is_file()), "")
 
 
 def dependency_modules(dependencies: Sequence[str]) -> frozenset[str]:
@@ -94,5 +98,5 @@ def dependency_modules(dependencies: Sequence[str]) -> frozenset[str]:
     return frozenset(
         name_in_job(path).removesuffix(_SUFFIX)
         for path in dependencies
-        if path.endswith(_SUFFIX) or (os.path.isdir(path) and own_modules(path))
+        if path.endswith(_SUFFIX) or (Path(path).is_dir() and own_modules(path))
     )

@@ -18,6 +18,7 @@ from jupyter_smx.kernel.options.option_values import encode_hyperparameter
 from jupyter_smx.kernel.request import cell, interpreters
 from jupyter_smx.kernel.request.code_files import (
     CodeFiles,
+    SourceCopyLike,
     check_dependencies,
     dependency_modules,
     dependency_requirements,
@@ -43,8 +44,6 @@ from jupyter_smx.model.spec.job_spec import JobSpec
 
 if TYPE_CHECKING:
     import ast
-
-    from jupyter_smx.kernel.request.source_copy import SourceCopy
 
 _LAUNCHERS = {
     "torchrun": ("torch.distributed.run",),
@@ -119,7 +118,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     receive: tuple[str, ...] = ()
     source_dir: str = ""
     """Absolute path of a folder, "" for none."""
-    source_copy: SourceCopy | None = None
+    source_copy: SourceCopyLike | None = None
     """The copy of an archive or a URL, of which ``source_dir`` is the folder."""
     dependencies: tuple[str, ...] = ()
     """Absolute paths of files and folders to put beside the script."""

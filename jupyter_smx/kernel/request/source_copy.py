@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import weakref
 import zlib
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.stores.filesystems import required_packages
@@ -43,11 +43,11 @@ class SourceCopy:
 
     def __init__(self, origin: str) -> None:
         self.origin = origin
-        self._top = tempfile.mkdtemp(prefix="smx-source-")
-        self.folder = os.path.join(self._top, _CODE)
-        self.archive = os.path.join(self._top, _ARCHIVE)
-        os.mkdir(self.folder)
-        weakref.finalize(self, shutil.rmtree, self._top, ignore_errors=True)
+        top = Path(tempfile.mkdtemp(prefix="smx-source-"))
+        self.folder = str(top / _CODE)
+        self.archive = str(top / _ARCHIVE)
+        (top / _CODE).mkdir()
+        weakref.finalize(self, shutil.rmtree, top, ignore_errors=True)
 
 
 def copy_source(word: str) -> SourceCopy:
@@ -91,7 +91,7 @@ def _unpack_member(opened: tarfile.TarFile, member: tarfile.TarInfo, into: Sourc
     path = _path_inside(member.name, into)
     with content, open(path, "wb") as file:  # noqa: PTH123 - as text
         shutil.copyfileobj(content, file)
-    os.chmod(path, 0o755 if member.mode & 0o100 else 0o644)  # noqa: PTH101, S103 - a program stays one
+    os.chmod(path, 0o755 if member.mode & 0o100 else 0o644)  # noqa: PTH101 - a program stays one
 
 
 def _path_inside(name: str, into: SourceCopy) -> str:
@@ -102,9 +102,9 @@ def _path_inside(name: str, into: SourceCopy) -> str:
     parts = PurePosixPath(name).parts
     if PurePosixPath(name).is_absolute() or ".." in parts or not parts:
         raise _source_error(into.origin, f"has a file outside: {name!r}", "All files are inside the archive.", "")
-    path = os.path.join(into.folder, *parts)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    return path
+    path = Path(into.folder, *parts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return str(path)
 
 
 def _fetch_folder(url: str, into: SourceCopy) -> None:

@@ -93,14 +93,14 @@ def _with_dependencies(
     found = {file.name: file for file in islice(walk, MAX_FILES + 1)}
     for path in dependencies:
         name = name_in_job(path)
-        files = _walk(path, name, (), above) if os.path.isdir(path) else [_file(name, path)]
+        files = _walk(path, name, (), above) if Path(path).is_dir() else [_file(name, path)]
         found.update((file.name, file) for file in islice(files, MAX_FILES + 1))
     yield from (found[name] for name in sorted(found))
 
 
 def _file(name: str, path: str) -> SourceFile:
     try:
-        return SourceFile(name, path, file_state(os.stat(path)))
+        return SourceFile(name, path, file_state(Path(path).stat()))
     except OSError as error:
         raise _read_error(path, error) from error
 

@@ -112,7 +112,6 @@ class CodeOptions(TypedDict, total=False):
         ),
     ]
 
-
     dependencies: Annotated[
         Sequence[str | Path] | None,
         Option(

@@ -1,7 +1,7 @@
 """``{job_name}`` in the texts of a job request: the name of the job, also of a task and of a rerun.
 
-The record keeps the placeholder, so that a rerun gets a name and folders of its own. Code that passes a text on fills it
-in, and so does code that shows it.
+The record keeps the placeholder, so that a rerun gets a name and folders of its own. Code that sends or shows a text
+fills it in.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest_asyncio
 from records import an_id
@@ -10,7 +10,8 @@ from serving import World, served
 
 from jupyter_smx.agent.contract import platform_variables, scriptmode
 from jupyter_smx.agent.paths import HostInfo
-from jupyter_smx.testing.eventually import eventually
+from jupyter_smx.controller.scheduling.run_request import run_spec
+from jupyter_smx.policy.hosts.names import named_hosts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -64,13 +65,10 @@ async def test_a_rerun_gets_a_name_and_folders_of_its_own(world: World) -> None:
 async def test_hosts_get_the_name_in_place_of_the_placeholder(world: World) -> None:
     url = "s3://bucket/{job_name}/model"
     await world.submit(job_name=EXACT, hyperparameters={"model_dir": url}, environment={"RUN": "{job_name}"})
-
-    def sent() -> list[Any]:
-        return [frame["spec"] for frame in world.agent.seen if frame["op"] == "run"]
-
-    await eventually(sent, "the job was sent")
-    spec = scriptmode.complete(sent()[0])
+    job = world.books.job(an_id(1))
+    host = named_hosts(job.spec.instance_groups)[0]
+    spec = scriptmode.complete(run_spec(job, host, 10.0, 0))
     assert spec["hyperparameters"] == {"model_dir": f"s3://bucket/{EXACT}/model"}
     assert spec["environment"] == {"RUN": EXACT}
-    host = HostInfo("algo-1", ["algo-1"], [], "homogeneousCluster", "local", cpus=1, gpus=0)
-    assert platform_variables.variables(spec, host)["TRAINING_JOB_NAME"] == EXACT
+    place = HostInfo("algo-1", ["algo-1"], [], "homogeneousCluster", "local", cpus=1, gpus=0)
+    assert platform_variables.variables(spec, place)["TRAINING_JOB_NAME"] == EXACT

@@ -30,6 +30,12 @@ TEXTS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def without_waiting(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - it removes the variable
+    """Let cells come back at once, as with a front end."""
+    monkeypatch.setenv("SMX_WAIT", "0")
+
+
 @pytest.fixture
 def plain(controller: ScriptedController) -> Iterator[ScriptedController]:
     """Give a controller for a session outside a notebook."""

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from scripted_controller import ScriptedController
 
 
+@pytest.fixture(autouse=True)
+def without_waiting(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - it removes the variable
+    """Let cells come back at once, as with a front end."""
+    monkeypatch.setenv("SMX_WAIT", "0")
+
+
 @pytest.fixture
 def here(controller: ScriptedController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:  # noqa: ARG001 - it must be there first
     """Give a project with a script, code beside it and code elsewhere, and a session outside a notebook."""

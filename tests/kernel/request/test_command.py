@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 R_CODE = "print(commandArgs())\n"
 
 
+@pytest.fixture(autouse=True)
+def without_waiting(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - it removes the variable
+    """Let cells come back at once, as with a front end."""
+    monkeypatch.setenv("SMX_WAIT", "0")
+
+
 @pytest.fixture
 def here(controller: ScriptedController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:  # noqa: ARG001 - it must be there first
     """Give a folder with a script of R and one of Python, and a session outside a notebook."""

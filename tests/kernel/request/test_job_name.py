@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 PLACE = "s3://bucket/{job_name}"
 
 
+@pytest.fixture(autouse=True)
+def without_waiting(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - it removes the variable
+    """Let cells come back at once, as with a front end."""
+    monkeypatch.setenv("SMX_WAIT", "0")
+
+
 def test_line_job_name_in_braces_is_that_of_the_job(shell: InteractiveShell, controller: ScriptedController) -> None:
     options = f"--output model={PLACE}/out --checkpoint {PLACE}/kept --env RUN={{job_name}}"
     assert shell.run_cell(f"%%train --hp model_dir={PLACE}/model {options}\npass").success

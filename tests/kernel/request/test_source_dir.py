@@ -174,7 +174,9 @@ def test_the_data_folder_never_travels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("scr", "scr does not exist. --source-dir is a folder of this machine, a .tar.gz archive, "
+        (
+            "scr",
+            "scr does not exist. --source-dir is a folder of this machine, a .tar.gz archive, "
             "or a URL of one of them. Did you mean src?",
         ),
         ("train.py", "train.py is a file."),

@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import weakref
 import zlib
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.stores.filesystems import required_packages

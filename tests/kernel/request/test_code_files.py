@@ -105,7 +105,7 @@ def test_dependencies_with_equal_files_make_an_equal_archive(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("dependencies", "said"),
     [
-        (["shared/lb"], r"dependencies=.*shared/lb.* does not exist\. .*Did you mean lib\?"),
+        (["shared/lb"], r"dependencies.*shared/lb.* does not exist\. .*Did you mean lib\?"),
         (["s3://bucket/lib"], r"s3://bucket/lib'? is not on this machine\."),
         (["shared/lib", "src/lib"], r"have the same name\. .*Rename one\."),
     ],

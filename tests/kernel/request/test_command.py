@@ -71,7 +71,7 @@ def test_command_alone_is_the_whole_command_of_a_job(controller: ScriptedControl
     assert (spec.command, spec.entry_point, spec.source) == (("/opt/train", "a b"), "", "/opt/train 'a b'\n")
 
 
-def test_line_has_a_command_as_text(shell: InteractiveShell, controller: ScriptedController, here: Path) -> None:
+def test_line_has_a_command_as_text(here: Path, shell: InteractiveShell, controller: ScriptedController) -> None:
     assert shell.run_cell("%process --entry-point fit.R --command 'Rscript --vanilla'").success
     assert shell.run_cell("%train --command \"python -m 'my package'\"").success
     first, second = (record.spec for record in controller.jobs.values())

@@ -176,8 +176,7 @@ def test_the_data_folder_never_travels(tmp_path: Path) -> None:
     [
         (
             "scr",
-            "scr does not exist. --source-dir is a folder of this machine, a .tar.gz archive, "
-            "or a URL of one of them. Did you mean src?",
+            "--source-dir is a folder of this machine, a .tar.gz archive, or a URL of one of them. Did you mean src?",
         ),
         ("train.py", "train.py is a file."),
         ("train.py", "For the file alone leave --source-dir out: --entry-point train.py."),

@@ -22,7 +22,7 @@ from jupyter_smx.engines.base import Engine
 from jupyter_smx.engines.machine import resources
 from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.spec.instance import look_up
+from jupyter_smx.model.spec.instance import InstanceGroup, look_up
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.limits import Limits, preload_memory_mib
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -283,7 +283,7 @@ def test_the_administrator_replaces_the_whole_catalogue_by_a_file(app: Controlle
     assert limits.catalogue["ours.big"].price_per_hour == 3.5
     assert limits.instance_types_file == str(types)
     with pytest.raises(ValidationError, match=r"ours\.big"):
-        look_up("ours.bigg", limits.catalogue)
+        look_up(InstanceGroup(instance_type="ours.bigg"), limits.catalogue)
 
 
 def test_a_row_of_that_file_that_is_wrong_is_named_with_its_line_and_field(app: ControllerApp, tmp_path: Path) -> None:

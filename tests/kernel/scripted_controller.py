@@ -306,7 +306,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _submit(self, wish: _Wish) -> tuple[int, Any, dict[str, str]]:
         for group in wish.spec.instance_groups:
-            look_up(group.instance_type, catalogue())
+            look_up(group, catalogue())
         if wish.id in self.fake.jobs:
             return 200, self.fake.jobs[wish.id], {}
         return 201, self._add(wish.id, wish.spec.job_name or job_name(wish.spec.base_name, wish.id), wish.spec), {}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.spec.instance import InstanceType, catalogue, look_up, read_catalogue
+from jupyter_smx.model.spec.instance import InstanceGroup, InstanceType, catalogue, look_up, read_catalogue
 
 GOOD = '{"name": "ours.big", "vcpus": 64, "memory_gib": 512}'
 
@@ -49,7 +49,7 @@ def test_what_is_wrong_is_said_with_its_line_and_field(text: str, line: int, say
     assert "vcpus (1 or more)" in refusal.value.rule
 
 
-@given(st.permutations(sorted(catalogue())))
+@given(st.permutations(sorted(catalogue())[:30]))
 def test_rows_come_out_as_they_were_written_in_any_order(names: list[str]) -> None:
     rows = [catalogue()[name] for name in names]
     text = json.dumps([to_builtins(row) for row in rows], indent=1)
@@ -61,5 +61,52 @@ def test_the_catalogue_ships_with_the_package_and_names_near_types() -> None:
     assert known["local"].price_per_hour == 0
     assert all(kind.vcpus > 0 for kind in known.values())
     with pytest.raises(ValidationError) as refusal:
-        look_up("ml.m5.xlrage", known)
+        look_up(InstanceGroup(instance_type="ml.m5.xlrage"), known)
     assert "ml.m5.xlarge" in refusal.value.cure
+
+
+def test_the_catalogue_has_each_type_that_sagemakers_api_takes() -> None:
+    loaders = pytest.importorskip("botocore.loaders")
+    shapes = loaders.Loader().load_service_model("sagemaker", "service-2")["shapes"]
+    named = {name for enum in ("TrainingInstanceType", "ProcessingInstanceType") for name in shapes[enum]["enum"]}
+    known = catalogue()
+    assert named <= set(known), "run tools/instance_types.py with newer tables"
+
+
+@pytest.mark.parametrize(
+    ("name", "vcpus", "memory_gib", "gpus"),
+    [
+        ("ml.m4.xlarge", 4, 16, 0),
+        ("ml.c4.xlarge", 4, 7.5, 0),
+        ("ml.t3.large", 2, 8, 0),
+        ("ml.r5.2xlarge", 8, 64, 0),
+        ("ml.p2.xlarge", 4, 61, 1),
+        ("ml.p2.16xlarge", 64, 732, 16),
+        ("ml.g6.12xlarge", 48, 192, 4),
+        ("ml.p4d.24xlarge", 96, 1152, 8),
+        ("ml.trn1.32xlarge", 128, 512, 0),
+        ("ml.m7i-flex.large", 2, 8, 0),
+    ],
+)
+def test_a_type_has_the_size_that_aws_publishes(name: str, vcpus: int, memory_gib: float, gpus: int) -> None:
+    found = catalogue()[name]
+    assert (found.vcpus, found.memory_gib, found.gpus) == (vcpus, memory_gib, gpus)
+
+
+def test_a_figure_has_a_source_and_an_unknown_price_has_none() -> None:
+    for kind in catalogue().values():
+        assert kind.hardware_source
+        assert bool(kind.source) == (kind.price_per_hour is not None)
+
+
+@pytest.mark.parametrize(
+    ("group", "option"),
+    [
+        (InstanceGroup(instance_type="ml.m5.tiny"), "--instance-type"),
+        (InstanceGroup(name="data", instance_type="ml.m5.tiny"), "--group data"),
+    ],
+)
+def test_the_option_that_was_written_is_named(group: InstanceGroup, option: str) -> None:
+    with pytest.raises(ValidationError) as refusal:
+        look_up(group, catalogue())
+    assert str(refusal.value).startswith(f"{option}: 'ml.m5.tiny' is not an instance type here. ")

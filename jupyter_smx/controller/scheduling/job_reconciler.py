@@ -268,7 +268,7 @@ class JobReconciler:
         try:
             known = self.live_state.limits_of(job.spec.engine).catalogue
             for group in job.spec.instance_groups:
-                look_up(group.instance_type, known)
+                look_up(group, known)
         except ValidationError as error:
             # The administrator took it out of the configuration while the job waited.
             self._finalizer.fail_unstarted([job], f"ClientError: {error}")

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.spec.catalogue_file import read_rows
+from jupyter_smx.model.spec.type_names import suggest_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -94,21 +95,26 @@ def read_catalogue(text: str, where: str) -> Catalogue:
     return read_rows(text, where, InstanceType)
 
 
-def look_up(name: str, known: Catalogue) -> InstanceType:
-    """Return the instance type of a name.
+def look_up(group: InstanceGroup, known: Catalogue) -> InstanceType:
+    """Find the instance type of a group, or say which names are near.
 
-    :raises ValidationError: no such type in the catalogue; the text has similar names.
+    :raises ValidationError: no such type in the catalogue; names the option that has the type.
     """
-    found = known.get(name)
+    found = known.get(group.instance_type)
     if found is None:
         raise ValidationError(
-            f"--instance-type: {name!r} is not an instance type.",
+            f"{type_option(group)}: {group.instance_type!r} is not an instance type here.",
             field="instance_type",
-            value=name,
+            value=group.instance_type,
             rule=f"There are {len(known)} types for this engine; the type local has one CPU.",
-            cure=suggest_names(name, known) or "`%smx types` lists them.",
+            cure=suggest_types(group.instance_type, known) or "`%smx types` lists them.",
         )
     return found
+
+
+def type_option(group: InstanceGroup) -> str:
+    """Name the option that gives a group its instance type, as it begins an error."""
+    return "--instance-type" if group.name == HOMOGENEOUS else f"--group {group.name}"
 
 
 def check_helpers(groups: Iterable[InstanceGroup]) -> None:

@@ -109,7 +109,7 @@ def _check_instances(spec: JobSpec, limits: Limits) -> None:
         check_distribution(spec.distribution, spec.kind, spec.instance_groups, spec.receive, contract=spec.contract)
         _check_ranks(spec)
     for group in spec.instance_groups:
-        instance.look_up(group.instance_type, limits.catalogue)
+        instance.look_up(group, limits.catalogue)
         if group.instance_count < 1:
             raise ValidationError(
                 f"--instance-count: {group.instance_count} hosts of {group.instance_type}.",
@@ -128,7 +128,7 @@ def _check_instances(spec: JobSpec, limits: Limits) -> None:
             )
         if limits.allowed_instance_types and group.instance_type not in limits.allowed_instance_types:
             raise ResourceLimitError(
-                f"--instance-type: {group.instance_type} is not allowed here.",
+                f"{instance.type_option(group)}: {group.instance_type} is not allowed here.",
                 field="instance_type",
                 value=group.instance_type,
                 rule=f"The administrator allows {', '.join(limits.allowed_instance_types)} "

@@ -687,6 +687,7 @@ export interface JobSpec {
   channels: Channel[];
   outputs: Output[];
   source_dir: SourceDir | null;
+  source_ignore: "gitignore" | "none";
   entry_point: string;
   command: string[];
   contract: "v2" | "v3";
@@ -745,8 +746,9 @@ export interface Output {
 /**
  * A folder packed by the kernel: one archive, named by its content, that the job's hosts unpack.
  *
- * ``folder`` is its path on the submitter's machine, for tracebacks. ``files`` and ``size`` (bytes) describe the
- * content of the archive.
+ * ``folder`` is where it was on the submitter's machine; tracebacks name it. ``files`` and ``size`` (bytes) are what
+ * the archive holds. ``ignored`` are names in the folder that a ``.gitignore`` excluded, a folder with a slash at its
+ * end; of many only the first ones.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "SourceDir".
@@ -757,6 +759,7 @@ export interface SourceDir {
   sha256: string;
   files: number;
   size: number;
+  ignored: string[];
 }
 /**
  * Notebook variables, pickled by the kernel into one file that the job reads: their sizes in bytes by name.

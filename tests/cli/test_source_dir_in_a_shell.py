@@ -76,6 +76,21 @@ def test_a_script_that_misses_its_folder_is_told_the_option(project: Terminal) -
     assert f"tools is in src in {project.folder} but not in the job. Add --source-dir src\n" in done.stderr
 
 
+def test_a_file_that_gitignore_names_is_missed_by_name_and_sent_by_an_option(project: Terminal) -> None:
+    """The case ``gitignored-file``: SageMaker's SDK sends the file."""
+    (project.folder / "own").mkdir()
+    project.script("own/t.py", 'import json\nprint(json.load(open("config.json")))\n')
+    project.script("own/.gitignore", "*.json\n")
+    project.script("own/config.json", '{"lr": 0.1}\n')
+    words = ("run", "--entry-point", "t.py", "--source-dir", "own")
+    missed = project.run(*words, *WARM)
+    assert missed.returncode == 1
+    where = f"config.json is in {project.folder}/own but was not sent: .gitignore excludes it."
+    assert f"{where} Add --source-ignore none\n" in missed.stderr
+    sent = project.run(*words, "--source-ignore", "none", *WARM)
+    assert (sent.returncode, sent.stdout) == (0, "{'lr': 0.1}\n")
+
+
 def test_two_scripts_are_one_too_many(project: Terminal) -> None:
     done = project.run("run", "alone.py", "--source-dir", "src", "--entry-point", "fit.py")
     assert done.returncode == 2

@@ -1,8 +1,9 @@
 """``--source-dir``: pack a source folder without excluded files into an archive named by its content.
 
-Version control, caches and virtual environments never travel, and neither does what a ``.gitignore`` in the folder
-names. Links are followed, as SageMaker's SDK does. Equal content makes an equal archive, at any time. An unchanged
-folder is not read again: its files are compared with those of an archive that this or another process has packed.
+Version control, caches and virtual environments stay behind, and so does what a ``.gitignore`` in the folder names;
+``--source-ignore none`` sends all files, as SageMaker's SDK does. Links are followed, as there. Equal content makes an
+equal archive, at any time. An unchanged folder is not read again: its files are compared with those of an archive that
+this or another process has packed.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ _VENV_MARKERS = ("pyvenv.cfg", "conda-meta")
 _MTIME_RESOLUTION = 2.0
 """Seconds after the newest change from which times detect further changes: some systems have no finer times."""
 _MAX_LISTED = 3
+_MAX_IGNORED = 200
+"""Names of ignored files that travel with the job, for the text of its failure."""
 
 
 def pack(
@@ -50,27 +53,20 @@ def pack(
     entry_point: str = "",
     clock: Callable[[], int] = time.time_ns,
     *,
-    dependencies: Sequence[str] = (),
-    script: str = "",
+    sends_all: bool = False,
 ) -> SourceDir:
     """Pack a folder into ``payloads/<sha256>.tar.gz``, mode 0600, unless it is there already.
 
-    ``dependencies`` are files and folders that are put beside its files; of equal names theirs is packed. Without a
-    ``folder`` ("") the ``script`` is packed with them, the path of the entry point, if there is one.
-    ``clock`` gives nanoseconds since the epoch, as files have them.
+    ``clock`` gives nanoseconds since the epoch, as files have them. With ``sends_all`` nothing is excluded.
 
     :raises ValidationError: too large, a link that leads in a circle, an unreadable file, or an ignored entry point.
     :raises UnavailableError: the disk is full or the folder of payloads cannot be written.
     """
     started = clock()
-    above = _ParentFolders((), frozenset({os.path.realpath(payloads.parent)}))
-    walk: Iterator[SourceFile] = iter([_file(entry_point, script)] if script else [])
-    if folder:
-        check_folder(folder)
-        walk = _walk(folder, "", (), above)
-    if dependencies:
-        walk = _with_dependencies(walk, dependencies, above)
-    files = _check_files(folder or ", ".join(dependencies), list(islice(walk, MAX_FILES + 1)), entry_point)
+    ignored: list[str] = []
+    walk = _Walk(frozenset({os.path.realpath(payloads.parent)}), ignored.append, sends_all=sends_all)
+    listing = list(islice(walk.files(folder, "", (), ()), MAX_FILES + 1))
+    files = _check_files(folder, listing, entry_point, sends_all=sends_all)
     fingerprint = pack_cache.fingerprint(files)
     digest = pack_cache.find(payloads, fingerprint)
     if not digest:
@@ -83,6 +79,7 @@ def pack(
         sha256=digest,
         files=len(files),
         size=sum(file.state.size for file in files),
+        ignored=tuple(ignored[:_MAX_IGNORED]),
     )
 
 
@@ -138,43 +135,62 @@ class _Rules(NamedTuple):
         return self.spec.check_file(inside).include if self.any_pattern.match(inside) else None
 
 
-class _ParentFolders(NamedTuple):
-    """Facts of the parent folders: their real paths, and folders that are never packed."""
+class _Walk:
+    """Lists the files of a folder that travel; ``report_ignored`` gets the names that a ``.gitignore`` excludes.
 
-    real: tuple[str, ...]
-    never: frozenset[str]
+    ``never`` are real paths of folders that never travel.
+    """
+
+    def __init__(self, never: frozenset[str], report_ignored: Callable[[str], object], *, sends_all: bool) -> None:
+        self._never = never
+        self._report_ignored = report_ignored
+        self._sends_all = sends_all
+
+    def files(self, path: str, name: str, rules: tuple[_Rules, ...], above: tuple[str, ...]) -> Iterator[SourceFile]:
+        """Yield the files of one folder and of those in it; ``above`` are the real paths of the folders around it."""
+        real = os.path.realpath(path)
+        if real in above:
+            raise ValidationError(
+                f"--source-dir: {name} is a link to a folder that contains it.",
+                field="source_dir",
+                value=name,
+                rule="Links are followed, and this one is a loop.",
+                cure="Remove it." if self._sends_all else f"Remove it, or name it in {IGNORE}.",
+            )
+        found = _scan(path)
+        names = {entry.name for entry in found}
+        if not self._sends_all:
+            if name and names.intersection(_VENV_MARKERS):
+                return
+            if IGNORE in names:
+                rules = (*rules, _read_rules(name, Path(path, IGNORE)))
+        for entry in found:
+            inside = f"{name}/{entry.name}" if name else entry.name
+            is_folder = entry.is_dir()
+            if self._is_excluded(entry.name, f"{inside}/" if is_folder else inside, rules):
+                continue
+            if is_folder and os.path.realpath(entry.path) not in self._never:
+                yield from self.files(entry.path, inside, rules, (*above, real))
+            elif entry.is_file():  # no socket, and no link to nothing
+                yield SourceFile(inside, entry.path, file_state(entry.stat()))
+
+    def _is_excluded(self, name: str, inside: str, rules: tuple[_Rules, ...]) -> bool:
+        if self._sends_all:
+            return False
+        if name in _EXCLUDED_NAMES:
+            return True
+        if rules and _is_ignored(inside, rules):
+            self._report_ignored(inside)
+            return True
+        return False
 
 
-def _walk(path: str, name: str, rules: tuple[_Rules, ...], above: _ParentFolders) -> Iterator[SourceFile]:
-    real = os.path.realpath(path)
-    if real in above.real:
-        raise ValidationError(
-            f"--source-dir: {name} is a link to a folder that contains it.",
-            field="source_dir",
-            value=name,
-            rule="Links are followed, and this one is a loop.",
-            cure=f"Remove it, or name it in {IGNORE}.",
-        )
+def _scan(path: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(path) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+            return sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
         raise _read_error(path, error) from error
-    names = {entry.name for entry in found}
-    if name and names.intersection(_VENV_MARKERS):
-        return
-    if IGNORE in names:
-        rules = (*rules, _read_rules(name, Path(path, IGNORE)))
-    deeper = _ParentFolders((*above.real, real), above.never)
-    for entry in found:
-        inside = f"{name}/{entry.name}" if name else entry.name
-        is_folder = entry.is_dir()
-        if entry.name in _EXCLUDED_NAMES or (rules and _is_ignored(f"{inside}/" if is_folder else inside, rules)):
-            continue
-        if is_folder and os.path.realpath(entry.path) not in above.never:
-            yield from _walk(entry.path, inside, rules, deeper)
-        elif entry.is_file():  # no socket, and no link to nothing
-            yield SourceFile(inside, entry.path, file_state(entry.stat()))
 
 
 def _read_rules(base: str, path: Path) -> _Rules:
@@ -199,7 +215,7 @@ def _is_ignored(name: str, rules: tuple[_Rules, ...]) -> bool:
     return next((said for each in reversed(rules) if (said := each.includes(name)) is not None), False)
 
 
-def _check_files(folder: str, files: list[SourceFile], entry_point: str) -> list[SourceFile]:
+def _check_files(folder: str, files: list[SourceFile], entry_point: str, *, sends_all: bool) -> list[SourceFile]:
     size = sum(file.state.size for file in files)
     if size > MAX_BYTES or len(files) > MAX_FILES:
         number = f"{len(files)} files" if len(files) <= MAX_FILES else f"more than {MAX_FILES} files"
@@ -209,7 +225,8 @@ def _check_files(folder: str, files: list[SourceFile], entry_point: str) -> list
             value=folder,
             rule=f"A source folder has at most {MAX_FILES} files and {format_size(MAX_BYTES)}. "
             f"The largest: {_format_largest(files)}.",
-            cure=f"Add everything that is not code to {IGNORE}, and pass data with --input.",
+            cure=("Leave out --source-ignore none. " if sends_all else "")
+            + f"Add everything that is not code to {IGNORE}, and pass data with --input.",
         )
     names = {file.name for file in files}
     if entry_point and str(PurePosixPath(entry_point)) not in names:
@@ -218,7 +235,7 @@ def _check_files(folder: str, files: list[SourceFile], entry_point: str) -> list
             field="entry_point",
             value=entry_point,
             rule=f"Caches, virtual environments and everything in {IGNORE} are excluded.",
-            cure=f"Add !{entry_point} as the last line of {IGNORE}.",
+            cure=f"Add !{entry_point} as the last line of {IGNORE}, or send all files with --source-ignore none.",
         )
     return files
 

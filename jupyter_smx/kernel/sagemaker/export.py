@@ -72,6 +72,8 @@ if "SM_MODEL_DIR" in os.environ and "{VALUE}" in found:
         Path(os.environ["SM_MODEL_DIR"], "{RESULT}").write_bytes(result)
 """
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_MAX_NAMED = 10
+"""Ignored files that the README names."""
 
 
 def export(job: Job, folder: Path) -> ExportResult:
@@ -197,6 +199,8 @@ class Export:
                 with path.open("wb") as file:
                     shutil.copyfileobj(opened.extractfile(member), file)  # type: ignore[arg-type]  # it is a file
                 path.chmod(0o755 if member.mode & 0o100 else 0o644)
+        if source.ignored:
+            self._notes.append(_ignored_note(source.ignored))
         return True
 
     def _script(self) -> str:
@@ -348,6 +352,15 @@ def export_summary(job: Job) -> dict[str, Any]:
         },
         "variables_received": job.received,
     }
+
+
+def _ignored_note(ignored: Sequence[str]) -> str:
+    names = ", ".join(f"`{name}`" for name in ignored[:_MAX_NAMED])
+    more = f" and {len(ignored) - _MAX_NAMED} more" if len(ignored) > _MAX_NAMED else ""
+    return (
+        f"A `.gitignore` kept these files of the source folder out of the job: {names}{more}. Copy what the script "
+        "needs to `code/`: SageMaker's SDK sends all files of that folder."
+    )
 
 
 def _run_sentence(job: Job) -> str:

@@ -100,8 +100,10 @@ class CodeOptions(TypedDict, total=False):
             spellings=("--source-dir",),
             metavar="DIR|ARCHIVE|URL",
             example="src",
-            help="folder of code to put beside the script in the job; files that its .gitignore excludes stay behind; "
-            "or a .tar.gz archive with the code, or the URL of a folder or an archive, as s3://BUCKET/code.tar.gz",
+            help="folder of code to put beside the script in the job; files that its .gitignore excludes stay behind, "
+            "see --source-ignore",
+            keyword_help="folder of code to put beside the script in the job; files that its .gitignore excludes stay "
+            "behind, see ``source_ignore``",
             keyword_example="'src'",
             default="",
             field="source_dir",
@@ -109,6 +111,25 @@ class CodeOptions(TypedDict, total=False):
             sagemaker=SageMakerNames(
                 estimator="source_dir", processor="source_dir", trainer="source_code:SourceCode.source_dir"
             ),
+        ),
+    ]
+    source_ignore: Annotated[
+        str | None,
+        Option(
+            spellings=("--source-ignore",),
+            value="choice",
+            metavar="gitignore|none",
+            example="none",
+            help="files of --source-dir that stay behind: gitignore are those that a .gitignore excludes, caches, "
+            "version control and virtual environments; none sends all files, as SageMaker's SDK does",
+            keyword_help="files of ``source_dir`` that stay behind: ``'gitignore'`` are those that a ``.gitignore`` "
+            "excludes, caches, version control and virtual environments; ``'none'`` sends all files, as SageMaker's "
+            "SDK does",
+            keyword_example="'none'",
+            choices=("gitignore", "none"),
+            field="source_ignore",
+            label="source ignore",
+            configurable=True,
         ),
     ]
 

@@ -37,7 +37,7 @@ _CURES = {
     "distributed": "Use distribution='torchrun' or distribution='mpi'.",
     "framework_version": _PACKAGES,
     "git_config": "Clone the repository, and pass its folder with source_dir=.",
-    "ignore_patterns": "A .gitignore in source_dir= names the files that stay behind.",
+    "ignore_patterns": "A .gitignore in source_dir= names the files that stay behind; source_ignore='none' sends all.",
     "image_name": "Use image=.",
     "input_data_config": "Use inputs=.",
     "input_mode": _CHANNEL,

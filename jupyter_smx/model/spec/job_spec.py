@@ -25,8 +25,9 @@ MAX_SPEC_BYTES = 5 * 2**20
 class SourceDir(Struct, frozen=True, kw_only=True):
     """A folder packed by the kernel: one archive, named by its content, that the job's hosts unpack.
 
-    ``folder`` is its path on the submitter's machine, for tracebacks. ``files`` and ``size`` (bytes) describe the
-    content of the archive.
+    ``folder`` is where it was on the submitter's machine; tracebacks name it. ``files`` and ``size`` (bytes) are what
+    the archive holds. ``ignored`` are names in the folder that a ``.gitignore`` excluded, a folder with a slash at its
+    end; of many only the first ones.
     """
 
     folder: str
@@ -34,6 +35,7 @@ class SourceDir(Struct, frozen=True, kw_only=True):
     sha256: str
     files: int
     size: int
+    ignored: tuple[str, ...] = ()
 
 
 def is_entry_point(name: str) -> bool:
@@ -79,6 +81,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     channels: tuple[Channel, ...] = ()
     outputs: tuple[Output, ...] = ()
     source_dir: SourceDir | None = None
+    source_ignore: Literal["gitignore", "none"] = "gitignore"
+    """Files of the source folder that are not sent: those that a ``.gitignore`` names, caches and the like, or none."""
     entry_point: str = ""
     """Name of the script in its folder, as ``train.py``; "" where the cell is the script."""
     command: tuple[str, ...] = ()

@@ -59,6 +59,22 @@ _OF_NOTEBOOKS = {
     "Out": _PLAIN_PYTHON,
 }
 """Names that IPython provides."""
+_ENVIRONMENT = "Read the variables SM_HOSTS, SM_MODEL_DIR and so on, or install it in the job's Python."
+_FRAMEWORK = "Remove what needs it, or run the job in such an image."
+_OF_IMAGES = {
+    "horovod": "Install it in the job's Python, or use torchrun.",
+    "sagemaker_containers": _ENVIRONMENT,
+    "sagemaker_mxnet_container": _FRAMEWORK,
+    "sagemaker_pytorch_container": _FRAMEWORK,
+    "sagemaker_sklearn_container": _FRAMEWORK,
+    "sagemaker_tensorflow": _FRAMEWORK,
+    "sagemaker_tensorflow_container": _FRAMEWORK,
+    "sagemaker_training": _ENVIRONMENT,
+    "sagemaker_xgboost_container": _FRAMEWORK,
+    "smdebug": "Remove it: SageMaker's Debugger is not supported here.",
+    "smdistributed": "Use torchrun with the backend nccl or gloo.",
+}
+"""Modules that a script finds in SageMaker's images, and what to do without them."""
 
 
 class NotebookFolder(Protocol):
@@ -170,7 +186,9 @@ def _may_be_missing(spec: JobSpec, word: str) -> bool:
 def _file_cure(spec: JobSpec, word: str, folder: NotebookFolder) -> str:
     source, is_absolute = spec.source_dir, PurePath(word).is_absolute()
     if source and not is_absolute and folder.exists(str(PurePath(source.folder, word))):
-        return f"{_not_packed(word, source.folder)} {_input_option(spec, word, source.folder)}"
+        return _ignored_cure(spec, word) or (
+            f"{_not_packed(word, source.folder)} {_input_option(spec, word, source.folder)}"
+        )
     if not spec.working_directory or word.startswith(_JOB_FOLDERS) or word == "." or not folder.exists(word):
         return ""
     here = str(PurePath(spec.working_directory, word))
@@ -182,6 +200,19 @@ def _file_cure(spec: JobSpec, word: str, folder: NotebookFolder) -> str:
             return f"It is in channel {channel.name}: {target}/{name} in the job."
     where = "exists on this machine" if is_absolute else f"is {_place(spec)}"
     return f"{word} {where} but not in the job. {_input_option(spec, word)}"
+
+
+def _ignored_cure(spec: JobSpec, *words: str) -> str:
+    """Return the cure for the first of ``words`` that a ``.gitignore`` kept out of the source folder, "" for none."""
+    ignored = frozenset(spec.source_dir.ignored if spec.source_dir else ())
+    for word in words:
+        path = PurePath(os.path.normpath(word))
+        around = [f"{folder}/" for folder in path.parents]
+        if ignored.intersection([str(path), f"{path}/", *around]):
+            option = _option(spec, "source-ignore", "none", '"none"')
+            folder = spec.source_dir.folder if spec.source_dir else ""
+            return f"{word} is in {folder} but was not sent: .gitignore excludes it. {option}"
+    return ""
 
 
 def _not_packed(word: str, folder: str) -> str:
@@ -204,9 +235,15 @@ def _source_option(spec: JobSpec, folder: str) -> str:
 
 
 def _module_cure(spec: JobSpec, name: str, folder: NotebookFolder) -> str:
+    of_images = f"{name} is a module of SageMaker's images. {_OF_IMAGES[name]}" if name in _OF_IMAGES else ""
+    return _present_module_cure(spec, name, folder) or of_images
+
+
+def _present_module_cure(spec: JobSpec, name: str, folder: NotebookFolder) -> str:
+    """Return the cure for a module that is on the submitter's machine, or that its requirements may list."""
     source = spec.source_dir.folder if spec.source_dir else ""
     if source and folder.has_module(source, name):
-        return _not_packed(name, source)
+        return _ignored_cure(spec, f"{name}.py", name) or _not_packed(name, source)
     listing = str(PurePath(source, "requirements.txt"))
     if source and not spec.requirements and folder.is_file(listing):
         return f"{listing} may list it. {_option(spec, 'requirements', listing, f'{listing!r}')}"

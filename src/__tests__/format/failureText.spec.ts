@@ -99,6 +99,10 @@ it.each([
   ],
   ['helper is in src but not in the job. Add --source-dir src instead', '--source-dir src'],
   [
+    'a.json is in /n/src but was not sent: .gitignore excludes it. Add --source-ignore none',
+    '--source-ignore none'
+  ],
+  [
     'np is a module that the notebook imported. Import it in the cell: import numpy as np',
     'import numpy as np'
   ],

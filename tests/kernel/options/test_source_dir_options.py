@@ -60,6 +60,31 @@ def test_a_cell_of_comments_leaves_the_word_to_the_entry_point(
     assert found.imports == ("numpy", "beside")  # what comes with the job is no hint for its host
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%train --source-dir src --entry-point train.py --source-ignore none",
+        "import jupyter_smx as smx\nsmx.train(source_dir='src', entry_point='train.py', source_ignore='none')",
+    ],
+)
+def test_source_ignore_none_sends_what_gitignore_names(
+    shell: InteractiveShell, controller: ScriptedController, project: Path, cell: str
+) -> None:
+    (project / "src" / ".gitignore").write_text("helper.py\n")
+    assert shell.run_cell(cell).success
+    found = spec(controller)
+    assert (found.source_ignore, found.source_dir.files, found.source_dir.ignored) == ("none", 6, ())
+
+
+def test_files_that_gitignore_names_stay_behind(
+    shell: InteractiveShell, controller: ScriptedController, project: Path
+) -> None:
+    (project / "src" / ".gitignore").write_text("helper.py\n")
+    assert shell.run_cell("%train --source-dir src --entry-point train.py").success
+    found = spec(controller)
+    assert (found.source_ignore, found.source_dir.files, found.source_dir.ignored) == ("gitignore", 5, ("helper.py",))
+
+
 def test_a_script_in_a_folder_of_the_folder_has_its_neighbours(
     shell: InteractiveShell, controller: ScriptedController
 ) -> None:

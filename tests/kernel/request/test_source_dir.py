@@ -95,6 +95,43 @@ def test_gitignore_is_heeded_as_git_heeds_it(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_what_gitignore_excludes_is_known_by_name(tmp_path: Path) -> None:
+    src = fill(tmp_path / "src", "train.py", "config.json", "data/big.bin", "pkg/__pycache__/a.pyc", "pkg/a.json")
+    (src / ".gitignore").write_text("*.json\n/data\n")
+    assert pack(src).ignored == ("config.json", "data/", "pkg/a.json")
+
+
+def test_of_many_ignored_files_only_the_first_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    src = fill(tmp_path / "src", "train.py", "a.json", "b.json", "c.json")
+    (src / ".gitignore").write_text("*.json\n")
+    monkeypatch.setattr(source_dir, "_MAX_IGNORED", 2)
+    assert pack(src).ignored == ("a.json", "b.json")
+
+
+def test_all_files_travel_where_nothing_is_ignored(tmp_path: Path) -> None:
+    everything = [
+        ".git/config", ".gitignore", "config.json", "env/lib/big.py", "env/pyvenv.cfg", "pkg/__pycache__/a.pyc",
+        "train.py",
+    ]  # fmt: skip
+    src = fill(tmp_path / "src", *everything)
+    (src / ".gitignore").write_text("*.json\n")
+    fill(tmp_path / "src", "smx/payloads/old.pkl")
+    found = source_dir.pack(str(src), src / "smx" / "payloads", "train.py", sends_all=True)
+    assert names(found) == everything, "the data folder alone never travels"
+    assert found.ignored == ()
+    assert names(source_dir.pack(str(src), src / "smx" / "payloads")) == [".gitignore", "train.py"]
+
+
+def test_too_large_a_folder_without_exclusions_names_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    src = fill(tmp_path / "src", "train.py", "big.bin")
+    monkeypatch.setattr(source_dir, "MAX_BYTES", 10)
+    with pytest.raises(ValidationError) as raised:
+        source_dir.pack(str(src), tmp_path / "smx" / "payloads", sends_all=True)
+    assert raised.value.cure.startswith("Leave out --source-ignore none. ")
+
+
 @pytest.mark.processes
 def test_what_git_says_and_what_travels_are_the_same(tmp_path: Path) -> None:
     import subprocess  # noqa: PLC0415 - this test asks git itself

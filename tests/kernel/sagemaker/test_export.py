@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exported_jobs import SET, TYPE, job, packed, run
+from exported_jobs import SET, TYPE, job, packed, readme, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from sagemaker_stand_in import install
 
 from jupyter_smx.kernel.request.payload import pack
@@ -185,6 +186,15 @@ def test_a_cell_beside_a_folder_takes_no_name_of_it_there_either(
     assert "code/train_cell.py" in made.files
 
 
+def test_files_that_gitignore_kept_out_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTER_SMX_DATA_DIR", str(tmp_path / "smx"))
+    source = replace(packed(tmp_path, train="1\n"), ignored=("config.json", *(f"{number}.csv" for number in range(11))))
+    export(job(source_dir=source, entry_point="train.py"), tmp_path / "out")
+    text = readme(tmp_path / "out")
+    assert "kept these files of the source folder out of the job: `config.json`, `0.csv`, " in text
+    assert "`8.csv` and 2 more. Copy what the script needs to `code/`" in text
+
+
 def test_a_folder_of_code_that_is_gone_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_SMX_DATA_DIR", str(tmp_path / "smx"))
     source = packed(tmp_path, train="1\n")
@@ -228,8 +238,6 @@ def test_requirements_are_what_was_recorded_and_then_what_was_asked(
     asked = ("Scikit_Learn>=1.4", "-c numpy<3", "tool @ https://example.org/tool.whl", "pandas==2.2")
     wish = job(requirements=asked)
     assert requirements(wish) == [asked[0], "# constraint: numpy<3", *asked[2:]]
-    from msgspec.structs import replace  # noqa: PLC0415 - this test alone changes a record
-
     wish = replace(wish, provenance=recorded)
     assert requirements(wish) == ["numpy==2.0", "scikit-learn==1.5.0", "# constraint: numpy<3", *asked[2:]]
     export(wish, tmp_path / "out")

@@ -37,8 +37,8 @@ def no_file(path: str) -> str:
     return f"[Errno 2] No such file or directory: {path!r}"
 
 
-def packed(folder: Path) -> SourceDir:
-    return SourceDir(folder=str(folder), path="/p", sha256="0", files=1, size=1)
+def packed(folder: Path, *ignored: str) -> SourceDir:
+    return SourceDir(folder=str(folder), path="/p", sha256="0", files=1, size=1, ignored=ignored)
 
 
 @pytest.fixture
@@ -122,6 +122,36 @@ def test_what_stayed_in_the_folder_of_code_is_said_to(beside: Path) -> None:
     assert "was not sent" in cure(beside, "ModuleNotFoundError", "No module named 'deep'", source_dir=source)
 
 
+@pytest.mark.parametrize(
+    ("error", "message", "word", "ignored"),
+    [
+        ("FileNotFoundError", no_file("lost.csv"), "lost.csv", "lost.csv"),
+        ("FileNotFoundError", no_file("./lost.csv"), "./lost.csv", "lost.csv"),
+        ("FileNotFoundError", no_file("/opt/ml/code/lost.csv"), "lost.csv", "lost.csv"),
+        ("FileNotFoundError", no_file("kept/deep/a.bin"), "kept/deep/a.bin", "kept/"),
+        ("FileNotFoundError", no_file("kept"), "kept", "kept/"),
+        ("ValueError", "cannot open file 'lost.csv' for reading", "lost.csv", "lost.csv"),
+        ("ModuleNotFoundError", "No module named 'deep'", "deep.py", "deep.py"),
+    ],
+)
+def test_a_file_that_gitignore_kept_out_names_the_option_that_sends_it(
+    beside: Path, error: str, message: str, word: str, ignored: str
+) -> None:
+    (beside / "src" / "kept" / "deep").mkdir(parents=True)
+    (beside / "src" / "kept" / "deep" / "a.bin").touch()
+    source = packed(beside / "src", "other.csv", ignored)
+    said = f"{word} is in {beside}/src but was not sent: .gitignore excludes it. Add "
+    assert cure(beside, error, message, source_dir=source) == f"{said}--source-ignore none"
+    keyword = cure(beside, error, message, source_dir=source, spelling="keyword")
+    assert keyword == f'{said}source_ignore="none"'
+
+
+def test_a_file_that_was_added_later_is_not_called_ignored(beside: Path) -> None:
+    found = cure(beside, "FileNotFoundError", no_file("lost.csv"), source_dir=packed(beside / "src", "lost.csv.bak"))
+    assert "--source-ignore" not in found
+    assert "--input lost=src/lost.csv" in found
+
+
 def test_requirements_of_the_folder_are_named(beside: Path) -> None:
     (beside / "src" / "requirements.txt").touch()
     error = ("ModuleNotFoundError", "No module named 'nowhere'")
@@ -143,6 +173,23 @@ def test_requirements_of_the_folder_are_named(beside: Path) -> None:
 )
 def test_a_module_beside_the_notebook_is_a_folder_of_code(beside: Path, module: str, said: str) -> None:
     assert cure(beside, "ModuleNotFoundError", f"No module named {module!r}; 'x' is not a package") == said
+
+
+@pytest.mark.parametrize(
+    ("module", "advice"),
+    [
+        ("smdistributed.dataparallel", "Use torchrun with the backend nccl or gloo."),
+        ("horovod", "Install it in the job's Python, or use torchrun."),
+        ("smdebug", "Remove it: SageMaker's Debugger is not supported here."),
+        ("sagemaker_xgboost_container", "Remove what needs it, or run the job in such an image."),
+    ],
+)
+def test_a_module_of_sagemakers_images_is_said_to_be_one(beside: Path, module: str, advice: str) -> None:
+    top = module.partition(".")[0]
+    found = cure(beside, "ModuleNotFoundError", f"No module named {module!r}")
+    assert found == f"{top} is a module of SageMaker's images. {advice}"
+    (beside / f"{top}.py").touch()
+    assert "--source-dir" in cure(beside, "ModuleNotFoundError", f"No module named {module!r}")
 
 
 def test_without_a_notebook_the_folder_is_named(beside: Path) -> None:

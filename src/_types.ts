@@ -398,6 +398,7 @@ export interface PoolSummary {
   machines: string[];
   unreachable: string;
   disk_wait: string;
+  allocation_ends_at: number | null;
 }
 /**
  * One input: its source, its presentation, its hosts.

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.controller.state.engine_limits import types_of_engine
 from jupyter_smx.engines.base import DOCTOR_TIMEOUT
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.model.text import format_count
+from jupyter_smx.model.text import format_count, format_duration, format_moment
+from jupyter_smx.policy.lifecycle.launch import format_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from jupyter_smx.controller.state.live_state import LiveState
     from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.records.cluster import Cluster
 
 BRIEF_TIMEOUT = 3.0
 """Seconds for machines of engines where the user named none."""
@@ -52,7 +54,17 @@ class EngineDoctor:
         except (SmxError, OSError) as error:
             return {"trouble": str(error)}
         brought = [kind.name for kind in types_of_engine(self._engine_of, name)]
-        return {**found, "instance_types": brought} if brought else found
+        pools = self._report_pools(name)
+        return found | ({"instance_types": brought} if brought else {}) | ({"pools": pools} if pools else {})
+
+    def _report_pools(self, engine: str) -> dict[str, str]:
+        """Say of the clusters of an engine, by name, what a user waits for there; others are left out."""
+        state, reports = self._live_state, {}
+        for cluster in state.clusters.values():
+            report = format_cluster(cluster, state.unreachable.get(cluster.id, ""), state.clock())
+            if cluster.key.engine == engine and report:
+                reports[cluster.name()] = report
+        return reports
 
     async def _fix(self, name: str) -> list[str]:
         try:
@@ -70,3 +82,16 @@ class EngineDoctor:
         """Return True if a cluster lives, or has a job whose results may not have been read."""
         jobs = self._live_state.jobs.values()
         return cluster in self._live_state.clusters or any(job.cluster == cluster for job in jobs)
+
+
+def format_cluster(cluster: Cluster, unreachable: str, now: float) -> str:
+    """Say why the hosts of a cluster are not reachable, what they wait for, and when their platform ends them; pure.
+
+    "" if nothing of that is true. ``unreachable`` is the sentence of its summary, ``now`` seconds since the epoch.
+    """
+    handle, status = cluster.handle, cluster.waiting
+    sentences = [unreachable, format_wait(cluster.key.engine, status, now) if status else ""]
+    if handle is not None and handle.allocation_ends_at is not None:
+        left = format_duration(max(0, round(handle.allocation_ends_at - now)))
+        sentences.append(f"Its allocation ends in {left}, at {format_moment(handle.allocation_ends_at, now)}.")
+    return " ".join(filter(None, sentences))

@@ -314,6 +314,7 @@ class LiveState:
             image=cluster.key.image,
             machines=tuple(dict.fromkeys(host.machine for host in hosts if host.machine)),
             unreachable=self.unreachable.get(cluster.id, ""),
+            allocation_ends_at=cluster.handle.allocation_ends_at if cluster.handle else None,
         )
 
     def pool(self, ref: str) -> Cluster:

@@ -104,7 +104,7 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
     rows = [
         (
             pool.name,
-            _format_pool_state(pool),
+            _format_pool_state(pool, now),
             "" if pool.expires_at is None else format_duration(max(0, round(pool.expires_at - now))),
             pool.instances,
             format_engine(pool.engine, pool.machines),
@@ -119,9 +119,20 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
     return table_page(columns, rows)
 
 
-def _format_pool_state(pool: PoolSummary) -> str:
-    notes = ("unreachable" if pool.unreachable else "", "waits for the disk" if pool.disk_wait else "")
+def _format_pool_state(pool: PoolSummary, now: float) -> str:
+    notes = (
+        "unreachable" if pool.unreachable else "",
+        "waits for the disk" if pool.disk_wait else "",
+        _format_allocation(pool, now),
+    )
     return ", ".join(filter(None, (pool.state, *notes)))
+
+
+def _format_allocation(pool: PoolSummary, now: float) -> str:
+    """Say when the platform ends the hosts of a pool, as ``allocation ends in 25 min``; "" if it does not."""
+    if pool.allocation_ends_at is None:
+        return ""
+    return f"allocation ends in {format_duration(max(0, round(pool.allocation_ends_at - now)))}"
 
 
 def format_keep_alive(pool: PoolSummary, now: float) -> str:

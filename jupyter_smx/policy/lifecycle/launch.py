@@ -85,8 +85,8 @@ def is_unwanted(cluster: Cluster, job: Job | None) -> bool:
 
 
 def record_wait(job: Job, engine: str, status: QueueStatus, now: float) -> Job:
-    """Record on a job that its hosts wait at their engine, and for what."""
-    sentence = _wait_sentence(engine, status, now)
+    """Say in the record of a job that its hosts wait at their engine, and for what."""
+    sentence = format_wait(engine, status, now)
     return _with_note(transitions.remark(job, sentence), sentence)
 
 
@@ -105,8 +105,8 @@ def _with_note(job: Job, note: str) -> Job:
     return replace(job, why=replace(job.why, notes=(note, *others)))
 
 
-def _wait_sentence(engine: str, status: QueueStatus, now: float) -> str:
-    """Format the wait of hosts: ``Waiting at the engine slurm: Resources, position 3, expected to start at 14:05``."""
+def format_wait(engine: str, status: QueueStatus, now: float) -> str:
+    """Say what hosts wait for: ``Waiting at the engine slurm: Resources, position 3, expected to start at 14:05``."""
     parts = [redaction.redact_text(status.reason).strip().rstrip(".")]
     if status.position is not None:
         parts.append(f"position {status.position}")

@@ -34,6 +34,8 @@ class FakeRemoteEngine(FakeEngine):
             InstanceType(name="lab.small", vcpus=2, memory_gib=4.0, price_per_hour=0.5),
         )
         self.requests: list[ClusterRequest] = []
+        self.allocation_ends_at: float | None = None
+        """When the platform ends the hosts, seconds since the epoch; None: it has no such limit."""
         self.interpreters = {"": "", "torch": "/opt/torch/bin/python"}
         """Interpreters by name; a path resolves to itself."""
 
@@ -60,6 +62,9 @@ class FakeRemoteEngine(FakeEngine):
         self.requests.append(request)
         async for handle in super().acquire(request):
             yield handle
+
+    def _handle(self, cluster: str, count: int) -> Handle:
+        return replace(super()._handle(cluster, count), allocation_ends_at=self.allocation_ends_at)
 
 
 class FakeBuildingEngine(FakeRemoteEngine):

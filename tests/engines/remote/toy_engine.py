@@ -71,6 +71,9 @@ class ToyEngine(LocalEngine):
         default_value=False, help="Whether each agent has a parent process with which it ends, as those of a scheduler."
     ).tag(config=True)
     shared_folders = List(Unicode(), help="Folders that the machine has, too.").tag(config=True)
+    allocation_ends_at = Float(
+        None, allow_none=True, help="When the machine ends its hosts, in seconds since the epoch."
+    ).tag(config=True)
     reads_spools = Bool(
         default_value=False, help="Whether the spool of a host can be read after its agent has ended."
     ).tag(config=True)
@@ -105,12 +108,13 @@ class ToyEngine(LocalEngine):
             raise UnavailableError("The machine did not answer in time.", transient=True)
         async with aclosing(handles) as found:  # type: ignore[type-var]
             async for handle in found:
-                yield handle
+                yield self._dated(handle)
 
     async def find(self, cluster: str) -> Handle | None:
         """Ask the machine."""
         await self._machine.ask()
-        return await super().find(cluster)
+        handle = await super().find(cluster)
+        return handle and self._dated(handle)
 
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
         """Ask the machine, once for all."""
@@ -167,6 +171,9 @@ class ToyEngine(LocalEngine):
         return self.machine_slots or None
 
     # The machine
+
+    def _dated(self, handle: Handle) -> Handle:
+        return replace(handle, allocation_ends_at=self.allocation_ends_at)
 
     def _resolved(self, request: ClusterRequest) -> ClusterRequest:
         return replace(request, python=request.python or os.fspath(self._python()))

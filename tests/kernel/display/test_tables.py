@@ -165,6 +165,12 @@ def test_a_message_or_a_metric_of_any_length_is_cut() -> None:
         assert max(map(len, text.splitlines())) < 400
 
 
+@pytest.mark.parametrize(("left", "words"), [(1_500, "25 min"), (-5, "0 ms")])
+def test_a_pool_says_how_much_of_its_allocation_is_left(left: float, words: str) -> None:
+    text, _ = pools_page([replace(POOL, allocation_ends_at=NOW + left)], NOW)
+    assert f"{POOL.state}, allocation ends in {words}" in text
+
+
 def test_pools_have_the_same_form() -> None:
     pool = replace(POOL, name="p" * 50, last_job="<b>", expires_at=NOW + 60)
     cells = Cells(pools_page([pool], NOW)[1]).cells

@@ -42,8 +42,8 @@ PICKLER = "cloudpickle"
 
 _ADMIN_REASON = "the administrator excluded it (preload_never)"
 _PRELOADED = "Already imported: "
-_MIN_SAVED_SECONDS = 0.05
-"""Seconds; users do not notice shorter times."""
+MIN_SECONDS = 0.05
+"""Seconds; less is not worth a word."""
 
 
 def preload_candidates(
@@ -78,8 +78,8 @@ def preload_allowed(imports: Iterable[str], never: Collection[str]) -> tuple[str
     return tuple(name for name in imports if _root(name) not in never)
 
 
-def saved_seconds(imports: Iterable[str], host: Host) -> float:
-    """Return the seconds that the imports of a job would have taken, by the host's own times for them."""
+def import_seconds(imports: Iterable[str], host: Host) -> float:
+    """Give the seconds that the imports of a job would have taken, as the host's own imports of the same took."""
     wanted = {_root(name) for name in imports}
     ready = {name for name in host.preloaded if _root(name) in wanted}
     ready |= {other for name in ready if name in host.preload_costs for other in host.preload_costs[name].needs}
@@ -87,16 +87,16 @@ def saved_seconds(imports: Iterable[str], host: Host) -> float:
 
 
 def preload_notes(imports: Iterable[str], host: Host | None, never: Collection[str]) -> tuple[str, ...]:
-    """Return which imports of a job are loaded already and what that saves, which are not, and why not."""
+    """Say which imports of a job are there already and how long they took, which are not, and why not."""
     wanted = sorted({name for name in imports if _root(name) not in sys.stdlib_module_names})
     there = host.preloaded if host else ()
     # A package is loaded together with any of its parts.
     ready = [name for name in wanted if any(f"{one}.".startswith(f"{name}.") for one in there)]
     notes = []
     if host is not None and ready:
-        seconds = saved_seconds(ready, host)
-        saved = f" (saved about {format_duration(seconds)})" if seconds >= _MIN_SAVED_SECONDS else ""
-        notes.append(f"{_PRELOADED}{', '.join(ready)}{saved}.")
+        seconds = import_seconds(ready, host)
+        took = f" (about {format_duration(seconds)} of imports)" if seconds >= MIN_SECONDS else ""
+        notes.append(f"{_PRELOADED}{', '.join(ready)}{took}.")
     failures = host.preload_failures if host else {}
     notes += [f"Not preloaded: {name}, {why.removesuffix('.')}." for name, why in failures.items() if name in wanted]
     notes += [

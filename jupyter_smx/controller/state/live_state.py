@@ -290,7 +290,6 @@ class LiveState:
         first = cluster.hosts[0] if cluster.hosts else None
         hosts = cluster.handle.hosts if cluster.handle else ()
         known = self._catalogue_of(cluster.key.engine)
-        saved = (cluster.cold_start_seconds or 0.0) * max(0, cluster.jobs_served - 1)
         job = next((job for job in news if job.id == cluster.job), self.jobs.get(cluster.job))
         return PoolSummary(
             id=cluster.id,
@@ -303,7 +302,7 @@ class LiveState:
             job=job.name if job else cluster.job,
             last_job=cluster.last_job,
             jobs_served=cluster.jobs_served,
-            saved_seconds=saved,
+            saved_seconds=cluster.saved_seconds(),
             idle_seconds=idle,
             idle_cost=price.cost(cluster.key.instance_groups, idle, known),
             idle_since=cluster.available_since,

@@ -237,11 +237,20 @@ def _warm_reason(pool: Cluster, spec: JobSpec, never: tuple[str, ...], afterward
         reused_from=pool.last_job,
         isolation=pool.hosts[0].isolation if pool.hosts else "",
         notes=(
+            *_saved_notes(pool),
             *isolation_notes(pool.hosts),
             *preload.preload_notes(spec.imports, pool.hosts[0] if pool.hosts else None, never),
             *afterwards,
         ),
     )
+
+
+def _saved_notes(pool: Cluster) -> tuple[str, ...]:
+    """Say what the warm start saves, as the row of the pool adds it up: the launch of its hosts and nothing else."""
+    seconds = pool.cold_start_seconds or 0.0
+    if seconds < preload.MIN_SECONDS:
+        return ()
+    return (f"Saved {format_duration(seconds)}: the launch of the pool's hosts took that long.",)
 
 
 def _cold_reason(

@@ -163,7 +163,7 @@ def test_what_a_job_imported_is_ready_for_the_next_one(notebook: Any, eventually
     check = "import sys\nthere = 'jsonschema' in sys.modules\nimport jsonschema"
     cell(notebook, f"%%train --keep-alive 5m --receive there --as second --wait\n{check}")
     assert notebook.user_ns["second"]["there"] is True
-    assert "Already imported: jsonschema (saved about " in notebook.user_ns["second"].why
+    assert "Already imported: jsonschema (about " in notebook.user_ns["second"].why
 
 
 def test_a_script_has_the_contract_that_the_line_names_and_a_cache_where_it_keeps_its_hosts(notebook: Any) -> None:

@@ -15,6 +15,8 @@ export interface IJobsModel {
   readonly changed: ISignal<IJobsModel, IState>;
   /** Emitted with the jobs that got their verdict since this page looked last. */
   readonly ended: ISignal<IJobsModel, JobSummary[]>;
+  /** Emitted with the pools that ended since this page looked last, without those that this page released. */
+  readonly poolsEnded: ISignal<IJobsModel, PoolSummary[]>;
   /** The server's clock, in seconds since the epoch. */
   now(): number;
   /** List everything again. */

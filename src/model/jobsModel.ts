@@ -69,6 +69,10 @@ export class JobsModel implements IJobsModel, IDisposable {
     return this._ended;
   }
 
+  get poolsEnded(): ISignal<this, PoolSummary[]> {
+    return this._poolsEnded;
+  }
+
   get isDisposed(): boolean {
     return this._isDisposed;
   }
@@ -174,7 +178,12 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   async release(pool: PoolSummary): Promise<void> {
-    await this._api.releasePool(pool.id);
+    // Before the answer: the end may be announced first.
+    this._released.add(pool.id);
+    await this._api.releasePool(pool.id).catch((reason: unknown) => {
+      this._released.delete(pool.id);
+      throw reason;
+    });
     await this._request('changes');
   }
 
@@ -314,6 +323,10 @@ export class JobsModel implements IJobsModel, IDisposable {
     if (step.ended.length > 0) {
       this._ended.emit(step.ended);
     }
+    const pools = (step.endedPools ?? []).filter(({ id }) => !this._released.has(id));
+    if (pools.length > 0) {
+      this._poolsEnded.emit(pools);
+    }
   }
 
   private _become(state: IState): void {
@@ -340,6 +353,9 @@ export class JobsModel implements IJobsModel, IDisposable {
   private readonly _poller: Poller;
   private readonly _changed = new Signal<this, IState>(this);
   private readonly _ended = new Signal<this, JobSummary[]>(this);
+  private readonly _poolsEnded = new Signal<this, PoolSummary[]>(this);
+  /** The pools that this page released. */
+  private readonly _released = new Set<string>();
   private _state: IState = EMPTY_STATE;
   private readonly _expectation: ChangeExpectation;
   private _pendingRead: PendingRead = 'nothing';

@@ -5,11 +5,12 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JobSummary, PoolSummary } from '../_types';
 import { formatJobEnd } from '../format/jobText';
 import { formatApproximateDuration, formatMoney } from '../format/numbers';
+import { plainText } from '../format/plainText';
 
 export type ToastType = 'success' | 'error' | 'info';
 
-/** Letters of a pool's hosts; JupyterLab cuts a message after 140. */
-const HOSTS = 40;
+/** Letters of a pool's hosts, and of the reason of its end; Lab cuts a message after 140. */
+const [HOSTS, REASON] = [40, 80];
 
 /** Return the look of a notification about these jobs: that of a failure if there is one, then that of a completion. */
 export function toastType(jobs: readonly JobSummary[]): ToastType {
@@ -141,4 +142,37 @@ function price(pool: PoolSummary, seconds: number, trans: TranslationBundle): st
   return pool.price_per_hour > 0
     ? trans.__('Another %1: %2.', longer, formatMoney((pool.price_per_hour * seconds) / 3600))
     : trans.__('Another %1: free.', longer);
+}
+
+/** The reason of the server for a release that a user asked for: `tests/policy/test_pool_reasons.py` compares. */
+const RELEASED = 'Released by the user.';
+
+/** The reasons of the server for ends that a user expects: `tests/policy/test_pool_reasons.py` compares. */
+const EXPECTED: readonly string[] = [
+  'The keep-alive expired.',
+  "Its hosts' time was over before the controller came back.",
+  'Every task of its array has started.',
+  'The job asked for no keep-alive.'
+];
+
+/** Return true if a pool ended as its user expects; then there is nothing to say. */
+export function isExpectedEnd({ reason }: Pick<PoolSummary, 'reason'>): boolean {
+  return EXPECTED.includes(reason);
+}
+
+/** That kept pools ended early: one with the reason, several as a number. `keptUntil` is a moment in words. */
+export function formatPoolEnds(
+  pools: readonly PoolSummary[],
+  keptUntil: string,
+  trans: TranslationBundle
+): string {
+  if (pools.length !== 1) {
+    return trans.__('%1 warm pools ended before their keep-alive.', pools.length);
+  }
+  const [{ name, reason }] = pools;
+  const why =
+    reason === RELEASED ? trans.__('Released by another client.') : plainText(reason, REASON);
+  return why
+    ? trans.__('Pool %1, kept until %2, has ended: %3', name, keptUntil, why)
+    : trans.__('Pool %1, kept until %2, has ended.', name, keptUntil);
 }

@@ -5,7 +5,13 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 export type NotificationKind =
-  'jobCompleted' | 'jobFailed' | 'jobStopped' | 'whileAway' | 'poolEnding' | 'desktop';
+  | 'jobCompleted'
+  | 'jobFailed'
+  | 'jobStopped'
+  | 'whileAway'
+  | 'poolEnding'
+  | 'poolEnded'
+  | 'desktop';
 
 /** Where JupyterLab keeps "Do not disturb". */
 export const DO_NOT_DISTURB_PLUGIN = '@jupyterlab/apputils-extension:notification';

@@ -13,6 +13,7 @@ import type { IAction } from './jobToasts';
 import { JobToasts } from './jobToasts';
 import { formatDesktopNotification } from './messages';
 import type { NotificationSettings } from './notificationSettings';
+import { PoolEnds } from './poolEnds';
 import { PoolPrompt } from './poolPrompt';
 import type { Presence } from './presence';
 import type { PromptStore } from './promptStore';
@@ -62,6 +63,14 @@ export class Notifier implements IDisposable {
       showOnDesktop: (pool, title) => void this._notePool(pool, title),
       closeOnDesktop: id => options.desktop.close(this._tag(`pool:${id}`))
     });
+    this._poolEnds = new PoolEnds({
+      model,
+      trans,
+      isWanted: () => settings.isOn('poolEnded'),
+      isVisible: () => presence.isVisible,
+      claim: id => options.tabLocks.claim(id),
+      showPanel: () => this._execute(CommandIDs.openPanel)
+    });
     model.changed.connect(this._onChanged, this);
     model.ended.connect(this._onEnded, this);
     presence.turned.connect(this._onTurned, this);
@@ -89,6 +98,7 @@ export class Notifier implements IDisposable {
     clearTimeout(this._settling);
     clearTimeout(this._noting);
     this._poolPrompt.dispose();
+    this._poolEnds.dispose();
     presence.dispose();
     this._socket?.dispose();
     tabLocks.setVisible(false);
@@ -138,6 +148,7 @@ export class Notifier implements IDisposable {
       desktop.close();
       void this._comeBack(() => model.catchUp());
     }
+    void this._poolEnds.update();
     this._poolPrompt.update();
   }
 
@@ -365,6 +376,7 @@ export class Notifier implements IDisposable {
 
   private readonly _toasts: JobToasts;
   private readonly _poolPrompt: PoolPrompt;
+  private readonly _poolEnds: PoolEnds;
   private readonly _missed = new Map<string, { job: JobSummary; at: number }>();
   /** True from when the tab is hidden, or the machine slept, until the events of that time are announced. */
   private _isAway = true;

@@ -13,7 +13,8 @@ export function promptKey(pool: PoolSummary): string {
   return `${pool.id}@${Math.round(pool.expires_at ?? 0)}`;
 }
 
-function mayAsk(pool: PoolSummary): pool is PoolSummary & { expires_at: number } {
+/** Return true if a pool waits for a job and is kept long enough that its end is worth a message. */
+export function mayAsk(pool: PoolSummary): pool is PoolSummary & { expires_at: number } {
   if (pool.state !== 'Available' || pool.expires_at === null) {
     return false;
   }

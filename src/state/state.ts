@@ -100,10 +100,12 @@ export function isWaiting(
   return job.status === 'InProgress' && (isQueued || job.secondary_status === 'Pending');
 }
 
-/** A new state, and the jobs whose verdict is new in it. */
+/** A new state, the jobs whose verdict it is the first to have, and the pools that changes ended. */
 export interface IStateUpdate {
   state: IState;
   ended: JobSummary[];
+  /** As they are after their end, with its reason. */
+  endedPools?: PoolSummary[];
 }
 
 /**
@@ -224,7 +226,11 @@ export function applyChanges(state: IState, changes: Changes): IStateUpdate {
   const jobs = new Map(state.jobs);
   const pools = new Map<string, IPool>(state.pools);
   const ended = new Map<string, JobSummary>();
+  const endedPools: PoolSummary[] = [];
   for (const event of [...fresh].sort((a, b) => a.seq - b.seq)) {
+    if (event.pool && !isLive(event.pool) && pools.has(event.pool.id)) {
+      endedPools.push(event.pool);
+    }
     const job = applyEvent(event, jobs, pools);
     if (job) {
       ended.set(job.id, job);
@@ -243,7 +249,8 @@ export function applyChanges(state: IState, changes: Changes): IStateUpdate {
       ...forgetOldest(jobs, { ...state, cursor: cursorWithout(jobs, state.cursor, deleted) }),
       pools
     },
-    ended: [...ended.values()]
+    ended: [...ended.values()],
+    endedPools
   };
 }
 

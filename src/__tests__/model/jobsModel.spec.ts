@@ -308,7 +308,19 @@ describe('the model', () => {
     await expect(model.release(pool(1))).rejects.toThrow('A job took it.');
   });
 
-  it('does nothing after it was disposed', async () => {
+  it('announces the pools that others end, and not those that this page released', async () => {
+    server.poolList = [pool(1), pool(2)];
+    await model.refresh();
+    const ids: string[] = [];
+    model.poolsEnded.connect((_, pools) => ids.push(...pools.map(one => one.id)));
+    server.happen({ pool: pool(1, { state: 'Releasing' }) });
+    await model.release(pool(1));
+    server.happen({ pool: pool(2, { state: 'Releasing' }) });
+    await model.catchUp();
+    expect(ids).toEqual(['pool-2']);
+  });
+
+  it('is silent after it was disposed', async () => {
     await model.refresh();
     server.asked = [];
     model.dispose();

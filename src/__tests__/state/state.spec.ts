@@ -54,6 +54,16 @@ describe('changes', () => {
     expect(ended).toEqual([]);
   });
 
+  it('name the pools that they end, with the reason, if the page knew them', () => {
+    const over = pool(1, { state: 'Releasing', expires_at: null, reason: 'Released by the user.' });
+    const news = changes([
+      event(11, { pool: over }),
+      event(12, { pool: { ...over, state: 'Terminated' } }),
+      event(13, { pool: pool(2, { state: 'Terminated' }) })
+    ]);
+    expect(applyChanges(ready, news).endedPools).toEqual([over]);
+  });
+
   it('move the number on even when they are empty', () => {
     expect(applyChanges(ready, changes([], { seq: 15 })).state.seq).toBe(15);
   });

@@ -5,6 +5,7 @@ import React from 'react';
 
 import type { JobSummary } from '../_types';
 import { formatRemark } from '../format/jobText';
+import { plainText, TEXT_LIMIT } from '../format/plainText';
 import {
   formatExpectedDuration,
   formatMetrics,
@@ -85,7 +86,7 @@ export function JobMetrics(props: IOutlookProps & { trend?: ITrend }): JSX.Eleme
 /** What a job waits for, beside its step. */
 export function JobRemark({ job, trans }: IOutlookProps): JSX.Element | null {
   const says = formatRemark(job, trans);
-  return says ? <p className="jp-smx-says">{says}</p> : null;
+  return says ? <p className="jp-smx-says">{plainText(says, TEXT_LIMIT)}</p> : null;
 }
 
 /** How long a running job is expected to take, beside its clock. */

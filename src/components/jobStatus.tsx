@@ -7,6 +7,7 @@ import type { JobSummary } from '../_types';
 import { elapsedSeconds } from '../format/jobText';
 import { formatClock, formatDuration, formatSpokenDuration } from '../format/numbers';
 import { STATUS_ICONS, WAITING_ICON } from '../format/statusIcons';
+import type { JobStep } from '../state/state';
 import { isFinal, isWaiting } from '../state/state';
 
 /** How long a job took, or takes so far: a clock while it runs, the measured time afterwards. */
@@ -34,11 +35,7 @@ export function JobDuration(props: {
 }
 
 /** The state as one sign; the words beside it say the same. */
-export function StatusIcon({
-  job
-}: {
-  job: Pick<JobSummary, 'status' | 'secondary_status' | 'queue_position'>;
-}): JSX.Element {
+export function StatusIcon({ job }: { job: JobStep }): JSX.Element {
   const isIdle = isWaiting(job);
   return (
     <span className="jp-smx-mark" data-status={isIdle ? 'Pending' : job.status} aria-hidden="true">

@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { Job, JobSummary } from '../_types';
-import { plainText } from './plainText';
+import { plainText, TEXT_LIMIT } from './plainText';
 
 /** The texts about a failed job, the same in each view. */
 export interface IFailureText {
@@ -22,8 +22,8 @@ export type IFailureRecord = Pick<Job, 'failure_message' | 'failure_reason' | 'f
 
 type IFailedJob = Pick<JobSummary, 'failure_type' | 'failure_line' | 'message'>;
 
-/** Characters of a kind, and of a cause or a cure. */
-const [KIND_LIMIT, TEXT_LIMIT] = [80, 1200];
+/** Characters of a kind. */
+const KIND_LIMIT = 80;
 
 /** What SageMaker's words for a failure of the user's code begin with; it says nothing of the kind. */
 const USER_ERROR = 'AlgorithmError: ';

@@ -4,9 +4,9 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { Image, JobSummary, PoolSummary, SecondaryStatus } from '../_types';
 import type { IPool, IState } from '../state/state';
-import { idlePools, isFinal, isWaiting, runningJobs } from '../state/state';
+import { idlePools, isFinal, isWaiting, livePools, runningJobs } from '../state/state';
 import { formatFailure } from './failureText';
-import { formatDuration, formatMoney } from './numbers';
+import { formatApproximateDuration, formatDuration, formatMoney } from './numbers';
 
 const HOUR = 3600;
 
@@ -18,9 +18,29 @@ export function elapsedSeconds(
   return Math.max(0, (job.ended_at ?? now) - job.created_at);
 }
 
-/** Seconds until a pool ends; null while a job uses it. */
+/** Seconds until a pool ends, by its keep-alive or with the allocation of its hosts; null while a job uses it. */
 export function remainingSeconds(pool: PoolSummary, now: number): number | null {
-  return pool.expires_at === null ? null : Math.max(0, pool.expires_at - now);
+  if (pool.expires_at === null) {
+    return null;
+  }
+  // An older server says nothing of allocations.
+  const end = Math.min(pool.expires_at, pool.allocation_ends_at ?? Infinity);
+  return Math.max(0, end - now);
+}
+
+/** When the platform of an engine ends hosts, as `allocation ends in 25 min`; empty if it does not, or is not known. */
+export function formatAllocation(
+  pool: Pick<PoolSummary, 'allocation_ends_at'> | undefined,
+  now: number,
+  trans: TranslationBundle
+): string {
+  const end = pool?.allocation_ends_at ?? null;
+  if (end === null) {
+    return '';
+  }
+  return end > now
+    ? trans.__('allocation ends in %1', formatApproximateDuration(end - now, trans))
+    : trans.__('allocation is over');
 }
 
 /** Return what a pool has cost while idle, up to now; null if the price is unknown. */
@@ -192,14 +212,16 @@ export function formatCostToday(state: IState, now: number, trans: TranslationBu
   return isWhole ? trans.__('%1 today', sum) : trans.__('over %1 today', sum);
 }
 
-/** Return the summary line: `3 running · 4 waiting · 2 warm · $0.41 today`. */
+/** The line that sums up: `3 running · 4 waiting · 2 warm · 1 pool not reachable · $0.41 today`. */
 export function formatCounts(state: IState, now: number, trans: TranslationBundle): string {
   const open = runningJobs(state);
   const waiting = open.filter(isWaiting).length;
+  const silent = livePools(state).filter(pool => pool.unreachable).length;
   const words = [
     trans.__('%1 running', open.length - waiting),
     waiting > 0 ? trans.__('%1 waiting', waiting) : '',
     trans.__('%1 warm', idlePools(state).length),
+    silent > 0 ? trans._n('%1 pool not reachable', '%1 pools not reachable', silent) : '',
     formatCostToday(state, now, trans)
   ];
   return words.filter(Boolean).join(' · ');

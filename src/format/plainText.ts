@@ -9,6 +9,9 @@ const DIRECTIONS = /[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 /** Characters of a name, which may be in a notebook from elsewhere. */
 export const NAME_LIMIT = 200;
 
+/** Characters of a sentence of the server, which may quote others. */
+export const TEXT_LIMIT = 1200;
+
 /** Return `text` without control characters and marks of direction, cut after `limit` characters. */
 export function plainText(text: string, limit: number): string {
   const plain = text.replace(CONTROLS, '').replace(DIRECTIONS, '');

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
 import React from 'react';
 
-import type { JobSummary } from '../_types';
+import type { JobSummary, PoolSummary } from '../_types';
 import { CommandIDs } from '../commands/commandIds';
 import { commandRunner } from '../commands/commandRunner';
 import { ConnectionNotice } from '../components/connectionNotice';
@@ -14,6 +14,7 @@ import { JobExpectedDuration, JobMetrics, JobProgress } from '../components/jobP
 import { JobDuration, StatusIcon } from '../components/jobStatus';
 import { TextButton } from '../components/textButton';
 import {
+  formatAllocation,
   formatEngine,
   formatImage,
   formatPreparation,
@@ -63,7 +64,7 @@ export class HeaderView extends LiveWidget {
         {job ? (
           <State
             job={job}
-            machines={this.model.state.pools.get(job.pool)?.machines}
+            pool={this.model.state.pools.get(job.pool)}
             failure={describeJobFailure(job, record.job, trans)}
             now={shownTime(this.model.state, this.model.now())}
             trans={trans}
@@ -126,15 +127,15 @@ export class HeaderView extends LiveWidget {
 
 interface IStateProps {
   job: JobSummary;
-  /** Of the job's hosts, while these exist. */
-  machines?: readonly string[];
+  /** Its hosts, while they are there. */
+  pool?: PoolSummary;
   /** Null if it did not fail. */
   failure: IFailureText | null;
   now: number;
   trans: TranslationBundle;
 }
 
-function State({ job, machines, failure, now, trans }: IStateProps): JSX.Element {
+function State({ job, pool, failure, now, trans }: IStateProps): JSX.Element {
   const says = formatPreparation(job, trans) || formatRemark(job, trans);
   return (
     <>
@@ -148,7 +149,8 @@ function State({ job, machines, failure, now, trans }: IStateProps): JSX.Element
           words={[
             formatExpectedStart(job, now, trans),
             job.instances,
-            formatEngine(job.engine, machines),
+            formatEngine(job.engine, pool?.machines),
+            isFinal(job) ? '' : formatAllocation(pool, now, trans),
             formatImage(job.image),
             formatStart(job, trans),
             job.cost ? formatMoney(job.cost) : '',

@@ -10,11 +10,11 @@ import {
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import type { JobSummary } from '../_types';
+import type { JobSummary, PoolSummary } from '../_types';
 import { IconButton, StopButton } from '../components/jobButtons';
 import { JobExpectedDuration, JobMetrics, JobProgress } from '../components/jobProgress';
 import { JobDuration, StatusIcon } from '../components/jobStatus';
-import { formatOtherEngine, formatStart, formatStep } from '../format/jobText';
+import { formatAllocation, formatOtherEngine, formatStart, formatStep } from '../format/jobText';
 import { NAME_LIMIT, plainText } from '../format/plainText';
 import { formatExpectedStart } from '../format/progressText';
 import { isFinal } from '../state/state';
@@ -39,6 +39,8 @@ export interface ICardLineProps extends ICardActs {
   stale: string;
   trans: TranslationBundle;
   trend?: ITrend;
+  /** The hosts of the job, as far as the page knows them. */
+  pool?: PoolSummary;
   isOpen: boolean;
   /** The server does not answer: its buttons do nothing. */
   isDisabled: boolean;
@@ -51,15 +53,16 @@ export function Stale({ saved, stale }: Pick<ICardLineProps, 'saved' | 'stale'>)
 }
 
 export function CardLine(props: ICardLineProps): JSX.Element {
-  const { job, isLive, now, saved, stale, trend, trans } = props;
+  const { job, isLive, now, saved, stale, trend, pool, trans } = props;
   const isRunning = !isFinal(job);
   const words = [
     formatStep(job, trans),
     job.instances,
-    formatOtherEngine(job.engine),
+    formatOtherEngine(job.engine, pool?.machines),
     formatStart(job, trans)
   ];
   const wait = formatExpectedStart(job, now, trans);
+  const allocation = isRunning ? formatAllocation(pool, now, trans) : '';
   return (
     <div className="jp-smx-card-line">
       <Fold {...props} />
@@ -72,6 +75,7 @@ export function CardLine(props: ICardLineProps): JSX.Element {
       </span>
       {/* Outside of the live region: it changes each second. */}
       {wait ? <span className="jp-smx-words">{wait}</span> : null}
+      {allocation ? <span className="jp-smx-words">{allocation}</span> : null}
       {isLive || !isRunning ? <JobDuration job={job} now={now} trans={trans} /> : null}
       {isLive ? <JobExpectedDuration job={job} trans={trans} /> : null}
       <JobProgress job={job} trans={trans} />

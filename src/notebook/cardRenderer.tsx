@@ -184,6 +184,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     return {
       now: this._now(),
       trend: state.trends.get(job.id),
+      pool: state.pools.get(job.pool),
       saved: this._savedWords(),
       stale: describeStaleness(state, this.model.now(), this.trans),
       trans: this.trans,

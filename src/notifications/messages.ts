@@ -144,10 +144,10 @@ function price(pool: PoolSummary, seconds: number, trans: TranslationBundle): st
     : trans.__('Another %1: free.', longer);
 }
 
-/** The reason of the server for a release that a user asked for: `tests/policy/test_pool_reasons.py` compares. */
+/** The reason of the server for a release that a user asked for: `tests/policy/test_page_sentences.py` compares. */
 const RELEASED = 'Released by the user.';
 
-/** The reasons of the server for ends that a user expects: `tests/policy/test_pool_reasons.py` compares. */
+/** The reasons of the server for ends that a user expects: `tests/policy/test_page_sentences.py` compares. */
 const EXPECTED: readonly string[] = [
   'The keep-alive expired.',
   "Its hosts' time was over before the controller came back.",

@@ -11,6 +11,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { CommandIDs, NO_ARGS } from '../commands/commandIds';
 import { jobsIcon } from '../components/icons';
+import { formatCounts } from '../format/jobText';
 import { insertCell } from '../sidebar/insertCell';
 import { JobsPanel } from '../sidebar/jobsPanel';
 import { IJobsModel } from '../tokens';
@@ -50,6 +51,11 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     restorer?.add(panel, panel.id);
     app.commands.addCommand(CommandIDs.openPanel, {
       label: trans.__('Show Jobs and Pools'),
+      // The tooltip of the launcher's card.
+      caption: () =>
+        model.state.connectionStatus === 'ready'
+          ? formatCounts(model.state, model.now(), trans)
+          : trans.__('Show the panel of jobs and warm pools'),
       icon: jobsIcon,
       describedBy: { args: NO_ARGS },
       execute: () => {

@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React, { useState } from 'react';
 
-import type { ArraySummary, JobSummary } from '../_types';
+import type { ArraySummary, JobSummary, PoolSummary } from '../_types';
 import type { IArrayActions } from '../components/arrayRow';
 import { ArrayRow } from '../components/arrayRow';
 import { InlineLine } from '../components/inlineText';
@@ -14,7 +14,13 @@ import { JobExpectedDuration, JobMetrics, JobProgress, JobRemark } from '../comp
 import { JobDuration, StatusIcon } from '../components/jobStatus';
 import type { RowAttributes } from '../components/virtualList';
 import { useLoadMore, VirtualList } from '../components/virtualList';
-import { formatImage, formatOtherEngine, formatStart, formatStep } from '../format/jobText';
+import {
+  formatAllocation,
+  formatImage,
+  formatOtherEngine,
+  formatStart,
+  formatStep
+} from '../format/jobText';
 import { formatMoment, formatMoney } from '../format/numbers';
 import { plainText } from '../format/plainText';
 import { formatExpectedStart, formatMetrics } from '../format/progressText';
@@ -28,6 +34,8 @@ export interface IJobListProps extends IJobActions, IArrayActions {
   jobs: readonly JobSummary[];
   /** What is known of arrays, of whose tasks the list may have a part only. */
   arrays: ReadonlyMap<string, ArraySummary>;
+  /** The pools that are known, by ID: a row names their machines. */
+  pools: ReadonlyMap<string, PoolSummary>;
   now: number;
   /** What jobs that run used lately. */
   trends: Trends;
@@ -118,6 +126,7 @@ export interface IJobRowProps extends IJobActions {
   job: JobSummary;
   /** Whether it stands under its array. */
   isTask: boolean;
+  pools: ReadonlyMap<string, PoolSummary>;
   now: number;
   trends: Trends;
   trans: TranslationBundle;
@@ -127,7 +136,7 @@ export interface IJobRowProps extends IJobActions {
 }
 
 function JobRow(props: IJobRowProps): JSX.Element {
-  const { job, isTask, now, trends, trans, place } = props;
+  const { job, isTask, pools, now, trends, trans, place } = props;
   const isOver = isFinal(job);
   return (
     <li
@@ -142,7 +151,7 @@ function JobRow(props: IJobRowProps): JSX.Element {
         <div className="jp-smx-row-title">
           <JobName name={isTask ? taskName(job, trans) : job.name} title={job.name} />
         </div>
-        <Details job={job} isTask={isTask} now={now} trans={trans} />
+        <Details job={job} isTask={isTask} pool={pools.get(job.pool)} now={now} trans={trans} />
         <JobProgress job={job} trans={trans} />
         <JobRemark job={job} trans={trans} />
         {isOver ? null : <JobMetrics job={job} trend={trends.get(job.id)} trans={trans} />}
@@ -153,15 +162,18 @@ function JobRow(props: IJobRowProps): JSX.Element {
 }
 
 /** The second line of a row: its state and its time first, then where it ran and what it measured. */
-function Details(props: Pick<IJobRowProps, 'job' | 'isTask' | 'now' | 'trans'>): JSX.Element {
-  const { job, isTask, now, trans } = props;
+function Details(
+  props: Pick<IJobRowProps, 'job' | 'isTask' | 'now' | 'trans'> & { pool?: PoolSummary }
+): JSX.Element {
+  const { job, isTask, pool, now, trans } = props;
   const isOver = isFinal(job);
   const state = [formatStep(job, trans), formatExpectedStart(job, now, trans)];
   const rest = [
     isOver && job.ended_at !== null ? formatMoment(job.ended_at, now) : '',
     formatStart(job, trans),
     isTask ? '' : job.instances,
-    isTask ? '' : formatOtherEngine(job.engine),
+    isTask ? '' : formatOtherEngine(job.engine, pool?.machines),
+    isOver ? '' : formatAllocation(pool, now, trans),
     isTask ? '' : formatImage(job.image),
     job.cost ? formatMoney(job.cost) : '',
     ...(isOver

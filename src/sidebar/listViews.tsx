@@ -95,6 +95,7 @@ export class PoolsView extends ListView {
     return (
       <PoolList
         pools={this.filter.pools(all)}
+        jobs={new Map(runningJobs(this.model.state).map(job => [job.pool, job]))}
         now={this.now()}
         trans={this.trans}
         empty={this.emptyWords(all.length > 0, keep)}

@@ -3,12 +3,21 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import type { PoolSummary } from '../_types';
+import type { JobSummary, PoolSummary } from '../_types';
 import { InlineList, OptionText } from '../components/inlineText';
 import { JobName } from '../components/jobName';
 import { TextButton } from '../components/textButton';
-import { formatEngine, formatImage, idleCost, remainingSeconds } from '../format/jobText';
+import {
+  formatAllocation,
+  formatEngine,
+  formatImage,
+  formatRemark,
+  idleCost,
+  remainingSeconds
+} from '../format/jobText';
 import { formatClock, formatDuration, formatSpokenDuration, formatMoney } from '../format/numbers';
+import { plainText, TEXT_LIMIT } from '../format/plainText';
+import { formatExpectedStart } from '../format/progressText';
 import type { IPool } from '../state/state';
 
 interface IPoolActions {
@@ -20,6 +29,8 @@ interface IPoolActions {
 
 export interface IPoolListProps extends IPoolActions {
   pools: readonly IPool[];
+  /** The running jobs, by the IDs of their pools. */
+  jobs: ReadonlyMap<string, JobSummary>;
   now: number;
   trans: TranslationBundle;
   /** What stands there when there is no pool. */
@@ -49,8 +60,10 @@ export function PoolList({ pools, empty, ...row }: IPoolListProps): JSX.Element 
 function PoolRow(
   props: IPoolActions & Omit<IPoolListProps, 'pools' | 'empty'> & { pool: IPool }
 ): JSX.Element {
-  const { pool, now, trans } = props;
+  const { pool, jobs, now, trans } = props;
   const left = remainingSeconds(pool, now);
+  // Hosts that do not exist yet wait for what the job says.
+  const job = pool.state === 'Provisioning' ? jobs.get(pool.id) : undefined;
   return (
     <li className="jp-smx-row" data-state={pool.state} data-pool={pool.id}>
       <div className="jp-smx-row-text">
@@ -58,14 +71,20 @@ function PoolRow(
           <JobName name={pool.name} title={trans.__('%1: %2', pool.name, pool.instances)} />
           <Countdown left={left} trans={trans} />
         </div>
-        <InlineList words={poolWords(pool, now, trans)} />
-        {pool.unreachable ? <p className="jp-smx-says">{pool.unreachable}</p> : null}
-        {pool.disk_wait ? <p className="jp-smx-says">{pool.disk_wait}</p> : null}
+        <InlineList words={poolWords(pool, job, now, trans)} />
+        <Remark text={job ? formatRemark(job, trans) : ''} />
+        <Remark text={pool.unreachable} />
+        <Remark text={pool.disk_wait} />
         <PoolReason pool={pool} trans={trans} />
         {left === null ? null : <PoolButtons {...props} />}
       </div>
     </li>
   );
+}
+
+/** A sentence of the server about a pool. */
+function Remark({ text }: { text: string }): JSX.Element | null {
+  return text ? <p className="jp-smx-says">{plainText(text, TEXT_LIMIT)}</p> : null;
 }
 
 function Countdown(props: { left: number | null; trans: TranslationBundle }): JSX.Element | null {
@@ -159,7 +178,7 @@ function PoolReason(props: { pool: PoolSummary; trans: TranslationBundle }): JSX
   const { pool, trans } = props;
   const ahead =
     pool.preloaded.length > 0 ? trans.__('imported: %1', pool.preloaded.join(', ')) : '';
-  const words = [pool.reason, ahead].filter(Boolean).join(' ');
+  const words = plainText([pool.reason, ahead].filter(Boolean).join(' '), TEXT_LIMIT);
   return words ? (
     <div className="jp-smx-pool-reason" title={words}>
       {words}
@@ -167,7 +186,12 @@ function PoolReason(props: { pool: PoolSummary; trans: TranslationBundle }): JSX
   ) : null;
 }
 
-function poolWords(pool: IPool, now: number, trans: TranslationBundle): string[] {
+function poolWords(
+  pool: IPool,
+  job: JobSummary | undefined,
+  now: number,
+  trans: TranslationBundle
+): string[] {
   const saved = pool.saved_seconds;
   const cost = idleCost(pool, now);
   return [
@@ -175,6 +199,8 @@ function poolWords(pool: IPool, now: number, trans: TranslationBundle): string[]
     formatEngine(pool.engine, pool.machines),
     formatImage(pool.image),
     stateWords(pool, trans),
+    job ? formatExpectedStart(job, now, trans) : '',
+    formatAllocation(pool, now, trans),
     pool.jobs_served > 0 ? trans._n('%1 job', '%1 jobs', pool.jobs_served) : '',
     saved > 0 ? trans.__('saved %1', formatDuration(saved, trans)) : '',
     cost ? trans.__('idle %1', formatMoney(cost)) : ''

@@ -8,7 +8,7 @@ import type { JobSummary, PoolSummary } from '../_types';
 import { CommandIDs } from '../commands/commandIds';
 import { commandRunner, itemCommandRunner } from '../commands/commandRunner';
 import { jobsIcon } from '../components/icons';
-import { formatStep } from '../format/jobText';
+import { formatEngine, formatStep } from '../format/jobText';
 import { idlePools, runningJobs } from '../state/state';
 import type { IJobsModel } from '../tokens';
 
@@ -38,8 +38,9 @@ export function runningManager(
     open,
     icon: () => jobsIcon,
     label: () => trans.__('Pool %1', pool.name),
-    labelTitle: () => trans.__('%1 on %2', pool.instances, pool.engine),
-    detail: () => trans.__('Available'),
+    labelTitle: () =>
+      trans.__('%1 on %2', pool.instances, formatEngine(pool.engine, pool.machines)),
+    detail: () => (pool.unreachable ? trans.__('Not reachable') : trans.__('Available')),
     shutdown: shutdown(CommandIDs.releasePool, pool.id)
   });
   return {

@@ -88,6 +88,7 @@ export abstract class SectionView extends LiveWidget {
     const { state } = this.model;
     return {
       arrays: state.arrays,
+      pools: state.pools,
       trends: state.trends,
       now: this.now(),
       trans: this.trans,

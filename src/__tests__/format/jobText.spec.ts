@@ -4,6 +4,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import type { JobSummary } from '../../_types';
 import {
   elapsedSeconds,
+  formatAllocation,
   formatCounts,
   formatEngine,
   formatImage,
@@ -59,6 +60,22 @@ describe('durations', () => {
     expect(remainingSeconds(pool(0), 1999)).toBe(1);
     expect(remainingSeconds(pool(0), 2999)).toBe(0);
     expect(remainingSeconds(pool(0, { expires_at: null }), 0)).toBeNull();
+  });
+
+  it('of a pool end with the allocation of its hosts, also where an older server names none', () => {
+    expect(remainingSeconds(pool(0, { allocation_ends_at: 1990 }), 1980)).toBe(10);
+    expect(remainingSeconds(pool(0, { allocation_ends_at: 2990 }), 1980)).toBe(20);
+    const { allocation_ends_at: _, ...older } = pool(0);
+    expect(remainingSeconds(older as never, 1980)).toBe(20);
+    expect(formatAllocation(older as never, 0, trans)).toBe('');
+  });
+
+  it.each([
+    [null, ''],
+    [2500, 'allocation ends in 25 min'],
+    [1000, 'allocation is over']
+  ])('of an allocation that ends at %p are said as %p', (end, words) => {
+    expect(formatAllocation(pool(0, { allocation_ends_at: end }), 1000, trans)).toBe(words);
   });
 });
 

@@ -2,6 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
+import { plainText } from '../format/plainText';
 import type { ITimeSeries, SeriesKind } from './history';
 import type { Unit } from './units';
 
@@ -41,7 +42,10 @@ const PANELS: IKindOfPanel[] = [
 /** The prefix of a metric's name by which libraries say on which data it was measured. */
 const SPLIT = /^(train|training|val|valid|validation|dev|eval|test)[_\-/. ]+(?=.)/i;
 
-/** Return the charts of some lines: metrics first, then resource use. A figure without data has no chart. */
+/** Characters of the name of a metric. */
+export const METRIC_LIMIT = 80;
+
+/** The charts of some lines: metrics first, then what was used; a figure that nobody knows has none. */
 export function buildPanels(lines: readonly ITimeSeries[], trans: TranslationBundle): IPanel[] {
   const used = PANELS.map(({ key, kinds, unit }) => {
     const mine = lines.filter(line => kinds.includes(line.kind) && isKnown(line));
@@ -82,11 +86,11 @@ function metricPanels(lines: readonly ITimeSeries[], trans: TranslationBundle): 
     const names = new Set(group.map(line => line.name));
     return {
       key: `metric ${base}`,
-      title: names.size > 1 ? base : group[0].name,
+      title: plainText(names.size > 1 ? base : group[0].name, METRIC_LIMIT),
       unit: 'number',
       isFromZero: false,
       most: null,
-      lines: labelled(group, line => line.name, trans)
+      lines: labelled(group, line => plainText(line.name, METRIC_LIMIT), trans)
     };
   });
 }

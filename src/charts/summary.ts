@@ -3,8 +3,10 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { formatDuration, formatSpokenDuration } from '../format/numbers';
+import { plainText } from '../format/plainText';
 import type { ITimeSeries } from './history';
 import type { IPanel } from './panels';
+import { METRIC_LIMIT } from './panels';
 import type { IStatistics } from './statistics';
 import { computeStatistics } from './statistics';
 import { formatTimeOffset, formatValue } from './units';
@@ -134,7 +136,8 @@ function metricParts(
   }
   const told: string[] = [];
   let untold = 0;
-  for (const [name, line] of leaders) {
+  for (const [whole, line] of leaders) {
+    const name = plainText(whole, METRIC_LIMIT);
     const found = computeStatistics(line, from, to);
     if (told.length >= TOLD) {
       untold++;

@@ -7,8 +7,9 @@ import type { JobSummary } from '../_types';
 import { elapsedSeconds } from '../format/jobText';
 import { formatClock, formatDuration, formatSpokenDuration } from '../format/numbers';
 import { STATUS_ICONS, WAITING_ICON } from '../format/statusIcons';
-import type { JobStep } from '../state/state';
-import { isFinal, isWaiting } from '../state/state';
+import { isFinal } from '../state/state';
+import type { JobStep } from '../state/waiting';
+import { isWaiting } from '../state/waiting';
 
 /** How long a job took, or takes so far: a clock while it runs, the measured time afterwards. */
 export function JobDuration(props: {

@@ -4,9 +4,11 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { Image, JobSummary, PoolSummary, SecondaryStatus } from '../_types';
 import type { IPool, IState } from '../state/state';
-import { idlePools, isFinal, isWaiting, livePools, runningJobs } from '../state/state';
+import { idlePools, isFinal, livePools, runningJobs } from '../state/state';
+import { isWaiting } from '../state/waiting';
 import { formatFailure } from './failureText';
 import { formatApproximateDuration, formatDuration, formatMoney } from './numbers';
+import { plainText } from './plainText';
 
 const HOUR = 3600;
 
@@ -183,16 +185,20 @@ function digitsOf(id: string): string {
   return id.slice(id.lastIndexOf(':') + 1).slice(0, DIGITS);
 }
 
-/** Return the sentence of a toast about a job that ended. */
+/** Characters of a name in a toast, of which Lab cuts what is beyond 140. */
+const TOAST_NAME_LIMIT = 80;
+
+/** The one sentence of a toast about a job that ended. */
 export function formatJobEnd(job: JobSummary, trans: TranslationBundle): string {
+  const name = plainText(job.name, TOAST_NAME_LIMIT);
   const time = formatDuration(elapsedSeconds(job, job.ended_at ?? job.created_at), trans);
   switch (job.status) {
     case 'Completed':
-      return trans.__('%1 completed after %2', job.name, time);
+      return trans.__('%1 completed after %2', name, time);
     case 'Stopped':
-      return trans.__('%1 was stopped after %2', job.name, time);
+      return trans.__('%1 was stopped after %2', name, time);
     default:
-      return trans.__('%1: %2', job.name, formatFailure(job, trans));
+      return trans.__('%1: %2', name, formatFailure(job, trans));
   }
 }
 

@@ -5,9 +5,10 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JobSummary } from '../_types';
 import { isFinal } from '../state/state';
 import { formatApproximateDuration, formatNumber } from './numbers';
+import { plainText } from './plainText';
 
-/** Metrics in one line. */
-const SHOWN = 3;
+/** Metrics in one line, and characters of the name of one. */
+const [SHOWN, METRIC_LIMIT] = [3, 60];
 
 /** Return the progress of a running job, from 0 to 100; null if it is unknown or the job has a verdict. */
 export function progressPercent(job: JobSummary): number | null {
@@ -47,6 +48,12 @@ export function formatMetrics(job: JobSummary, trans: TranslationBundle): string
   const values = Object.entries(job.metrics ?? {});
   const shown = values
     .slice(0, SHOWN)
-    .map(([name, value]) => trans.__('%1 %2', name, value === null ? 'nan' : formatNumber(value)));
+    .map(([name, value]) =>
+      trans.__(
+        '%1 %2',
+        plainText(name, METRIC_LIMIT),
+        value === null ? 'nan' : formatNumber(value)
+      )
+    );
   return values.length > SHOWN ? [...shown, '…'] : shown;
 }

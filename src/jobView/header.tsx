@@ -25,6 +25,7 @@ import {
 import { describeJobFailure } from '../format/failureText';
 import type { IFailureText } from '../format/failureText';
 import { formatMoney } from '../format/numbers';
+import { NAME_LIMIT, plainText } from '../format/plainText';
 import { formatExpectedStart } from '../format/progressText';
 import { isReachable, shownTime } from '../state/connectionState';
 import { canBeInterrupted, EMPTY_STATE, isFinal, jobHasHosts } from '../state/state';
@@ -57,7 +58,9 @@ export class HeaderView extends LiveWidget {
       <>
         <div className="jp-smx-view-title">
           {job ? <StatusIcon job={job} /> : null}
-          <h2>{job?.name ?? name}</h2>
+          <h2>
+            <bdi>{plainText(job?.name ?? name, NAME_LIMIT)}</bdi>
+          </h2>
           {job && this._hasButtons() ? this._buttons(job) : null}
         </div>
         <RecordErrorNotice {...this.context} />

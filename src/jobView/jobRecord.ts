@@ -9,6 +9,7 @@ import type { IRequestFailure } from '../api/errors';
 import { classifyFailure } from '../api/errors';
 import type { IPageVisibility } from '../api/pageVisibility';
 import { retryDelay } from '../api/poller';
+import { plainJob } from '../state/plainRecords';
 import type { IState } from '../state/state';
 import { isFinal } from '../state/state';
 import type { IJobsModel } from '../tokens';
@@ -52,7 +53,8 @@ export class JobRecord implements IDisposable {
 
   /** The newest summary of the job on this page. */
   get summary(): JobSummary | null {
-    return this.listed ?? this._job?.summary ?? null;
+    const summary = this._job?.summary;
+    return this.listed ?? (summary ? plainJob(summary) : null);
   }
 
   /** Whether the job is known and has no verdict. */

@@ -3,8 +3,10 @@
 import type { ReadonlyPartialJSONValue } from '@lumino/coreutils';
 
 import type { JobSummary } from '../_types';
+import { NAME_LIMIT, plainText } from '../format/plainText';
 import { parseUsage } from '../format/usageText';
 import type { IArraySnapshot } from '../state/arrays';
+import { plainJob } from '../state/plainRecords';
 
 export const CARD_MIME_TYPE = 'application/vnd.jupyter-smx.card+json';
 
@@ -34,8 +36,8 @@ export function parseCard(data: ReadonlyPartialJSONValue | undefined): ICardSnap
   }
   return {
     id,
-    name,
-    summary: isSummary(summary) ? { ...summary, ...outlookOf(summary) } : null,
+    name: plainText(name, NAME_LIMIT),
+    summary: isSummary(summary) ? plainJob({ ...summary, ...outlookOf(summary) }) : null,
     array: arrayOf(id, array, states),
     recordsId: typeof records_id === 'string' ? records_id : '',
     at: typeof at === 'number' ? at : null
@@ -47,7 +49,7 @@ function arrayOf(id: string, array: unknown, states: unknown): IArraySnapshot | 
     return null;
   }
   const { title } = array as Record<string, unknown>;
-  return { id, title: typeof title === 'string' ? title : '', states };
+  return { id, title: typeof title === 'string' ? plainText(title, NAME_LIMIT) : '', states };
 }
 
 type Outlook = Pick<

@@ -7,7 +7,8 @@ import { formatStart, formatStep } from '../format/jobText';
 import { STATUS_ICONS, WAITING_ICON } from '../format/statusIcons';
 import { currentTaskStates, formatTaskCounts, mayBeStale } from '../state/arrays';
 import type { IState } from '../state/state';
-import { isFinal, isWaiting, liveJob } from '../state/state';
+import { isFinal, liveJob } from '../state/state';
+import { isWaiting } from '../state/waiting';
 import type { ICardSnapshot } from './cardSnapshot';
 
 /** What stands in the prompt area of a cell. */

@@ -9,8 +9,8 @@ import { plainText } from '../format/plainText';
 
 export type ToastType = 'success' | 'error' | 'info';
 
-/** Letters of a pool's hosts, and of the reason of its end; Lab cuts a message after 140. */
-const [HOSTS, REASON] = [40, 80];
+/** Characters of a pool's hosts, of the reason of its end, and of a name; Lab cuts a message after 140. */
+const [HOSTS, REASON, NAME] = [40, 80, 80];
 
 /** Return the look of a notification about these jobs: that of a failure if there is one, then that of a completion. */
 export function toastType(jobs: readonly JobSummary[]): ToastType {
@@ -31,7 +31,8 @@ export function formatEnded(jobs: readonly JobSummary[], trans: TranslationBundl
     ? formatFailedJobs(jobs, trans)
     : trans.__('%1 jobs ended: %2', jobs.length, outcomes(jobs, trans).join(', '));
   const isOne = array !== null && jobs.every(job => job.array?.id === array.id);
-  return isOne ? trans.__('%1: %2', array.title || array.name, sentence) : sentence;
+  const name = isOne ? plainText(array.title || array.name, NAME) : '';
+  return name ? trans.__('%1: %2', name, sentence) : sentence;
 }
 
 /** Describe several jobs that failed, as `3 jobs failed at line 14`. */
@@ -99,7 +100,7 @@ export function formatDesktopNotification(
   if (jobs.length === 1) {
     return { title, body: jobs[0].instances };
   }
-  const names = jobs.slice(-NAMED).map(job => job.name);
+  const names = jobs.slice(-NAMED).map(job => plainText(job.name, NAME));
   const more = jobs.length - names.length;
   const body = names.join(', ');
   return { title, body: more > 0 ? trans.__('%1 and %2 more', body, more) : body };
@@ -170,9 +171,10 @@ export function formatPoolEnds(
     return trans.__('%1 warm pools ended before their keep-alive.', pools.length);
   }
   const [{ name, reason }] = pools;
+  const shown = plainText(name, HOSTS);
   const why =
     reason === RELEASED ? trans.__('Released by another client.') : plainText(reason, REASON);
   return why
-    ? trans.__('Pool %1, kept until %2, has ended: %3', name, keptUntil, why)
-    : trans.__('Pool %1, kept until %2, has ended.', name, keptUntil);
+    ? trans.__('Pool %1, kept until %2, has ended: %3', shown, keptUntil, why)
+    : trans.__('Pool %1, kept until %2, has ended.', shown, keptUntil);
 }

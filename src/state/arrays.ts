@@ -4,7 +4,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { ArrayCounts, ArraySummary, JobSummary } from '../_types';
 import type { IState } from './state';
-import { arrayIds, finishedJobs, isFinal, isWaiting, liveJob, runningJobs } from './state';
+import { arrayIds, finishedJobs, isFinal, liveJob, runningJobs } from './state';
+import { isWaiting } from './waiting';
 
 /** A notebook's snapshot of an array; `states` has a letter for each task: p(ending), r, c(ompleted), f, s(topped). */
 export interface IArraySnapshot {

@@ -2,6 +2,7 @@
 
 import type { ArraySummary, Changes, Event, JobSummary, PoolSummary, Status } from '../_types';
 import type { IRequestFailure } from '../api/errors';
+import { plainJob, plainPool } from './plainRecords';
 import type { Trends } from './trends';
 import { updateTrends } from './trends';
 
@@ -92,22 +93,6 @@ export function isFinal(job: Pick<JobSummary, 'status'>): boolean {
   return FINAL.has(job.status);
 }
 
-/** Begins the message of a job that waits in the queue of its engine: `tests/policy/test_page_sentences.py` compares. */
-const WAITS_AT_ENGINE = 'Waiting at the engine ';
-
-/** What says whether a job waits. */
-export type JobStep = Pick<JobSummary, 'status' | 'secondary_status' | 'queue_position'> &
-  Partial<Pick<JobSummary, 'message'>>;
-
-/** Return true if a job waits for its turn, for another job, an environment or its engine: no host works for it. */
-export function isWaiting(job: JobStep): boolean {
-  const isQueued = job.queue_position !== null && job.queue_position !== undefined;
-  const waitsAtEngine =
-    job.secondary_status === 'Starting' && job.message?.startsWith(WAITS_AT_ENGINE) === true;
-  const isPending = isQueued || waitsAtEngine || job.secondary_status === 'Pending';
-  return job.status === 'InProgress' && isPending;
-}
-
 /** A new state, the jobs whose verdict it is the first to have, and the pools that changes ended. */
 export interface IStateUpdate {
   state: IState;
@@ -121,12 +106,13 @@ export interface IStateUpdate {
  */
 export function applyListing(
   state: IState,
-  jobs: readonly JobSummary[],
+  listed: readonly JobSummary[],
   pools: readonly PoolSummary[],
   seq: number,
   cursor: string | null = null,
   now?: number
 ): IStateUpdate {
+  const jobs = listed.map(plainJob);
   const ended = jobs.filter(job => isFinal(job) && !wasKnownOver(job, state));
   const open = jobs.filter(job => !isFinal(job));
   const isOpen = new Set(open.map(job => job.id));
@@ -143,7 +129,9 @@ export function applyListing(
         [...state.trends.keys()].filter(id => !isOpen.has(id))
       ),
       jobs: new Map(jobs.map(job => [job.id, job])),
-      pools: new Map(pools.filter(isLive).map(pool => [pool.id, { ...pool, reported_at: now }]))
+      pools: new Map(
+        pools.filter(isLive).map(pool => [pool.id, { ...plainPool(pool), reported_at: now }])
+      )
     },
     ended
   };
@@ -168,7 +156,7 @@ export function appendPage(
   page: readonly JobSummary[],
   cursor: string | null
 ): IState {
-  const jobs = new Map([...page.map(job => [job.id, job] as const), ...state.jobs]);
+  const jobs = new Map([...page.map(job => [job.id, plainJob(job)] as const), ...state.jobs]);
   const limit = Math.max(state.limit, [...jobs.values()].filter(isFinal).length);
   return { ...state, jobs, limit, cursor };
 }
@@ -237,7 +225,7 @@ export function applyChanges(state: IState, changes: Changes): IStateUpdate {
   const endedPools: PoolSummary[] = [];
   for (const event of [...fresh].sort((a, b) => a.seq - b.seq)) {
     if (event.pool && !isLive(event.pool) && pools.has(event.pool.id)) {
-      endedPools.push(event.pool);
+      endedPools.push(plainPool(event.pool));
     }
     const job = applyEvent(event, jobs, pools);
     if (job) {
@@ -285,7 +273,7 @@ function applyEvent(
 ): JobSummary | null {
   if (event.pool) {
     if (isLive(event.pool)) {
-      pools.set(event.pool.id, { ...event.pool, reported_at: event.at });
+      pools.set(event.pool.id, { ...plainPool(event.pool), reported_at: event.at });
     } else {
       pools.delete(event.pool.id);
     }
@@ -295,10 +283,11 @@ function applyEvent(
     return null;
   }
   const before = jobs.get(event.job.id);
-  jobs.set(event.job.id, event.job);
-  // A short job may be listed for the first time when it is over already.
+  const job = plainJob(event.job);
+  jobs.set(job.id, job);
+  // A short job may be seen for the first time when it is over already.
   const wasOver = before !== undefined && isFinal(before);
-  return isFinal(event.job) && !wasOver ? event.job : null;
+  return isFinal(job) && !wasOver ? job : null;
 }
 
 /** Remove jobs beyond the limit; the next page begins with them. */

@@ -22,4 +22,4 @@ def test_the_pages_have_the_reasons_for_which_pools_end() -> None:
 
 
 def test_the_pages_have_the_beginning_of_a_wait_at_an_engine() -> None:
-    assert f"'{WAIT_PREFIX}'" in (PAGES / "state" / "state.ts").read_text(encoding="utf-8")
+    assert f"'{WAIT_PREFIX}'" in (PAGES / "state" / "waiting.ts").read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ import React from 'react';
 import type { Attempt, Transition, Why } from '../../_types';
 import { formatStep } from '../../format/jobText';
 import { formatDuration } from '../../format/numbers';
+import { plainText, TEXT_LIMIT } from '../../format/plainText';
 import type { IJobRecord } from '../jobSource';
 import { attemptSeconds, runSeconds, wasClockChanged } from './durations';
 import { DescriptionList, Subsection, Table, Timestamp } from './primitives';
@@ -22,7 +23,7 @@ export function Events({ job, now, trans }: IEventsProps): JSX.Element {
       <Failure job={job} trans={trans} />
       {job.exit_message ? (
         <Subsection title={trans.__('Exit message')}>
-          <p>{job.exit_message}</p>
+          <p>{plainText(job.exit_message, TEXT_LIMIT)}</p>
         </Subsection>
       ) : null}
       {job.why ? <WhyPart why={job.why} trans={trans} /> : null}

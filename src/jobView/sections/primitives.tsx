@@ -3,10 +3,18 @@
 import React from 'react';
 
 import { formatMoment } from '../../format/numbers';
+import { plainText } from '../../format/plainText';
 
 export type TableCell = React.ReactNode;
 
-/** Names and values; a fact without a value is left out. */
+/** Characters of a text in a table, as of a message or of the value of a variable. */
+const CELL_LIMIT = 2000;
+
+function plainCell(cell: TableCell): TableCell {
+  return typeof cell === 'string' ? plainText(cell, CELL_LIMIT) : cell;
+}
+
+/** Names and values; what says nothing is left out. */
 export function DescriptionList({
   facts
 }: {
@@ -18,7 +26,7 @@ export function DescriptionList({
       {said.map(([name, value]) => (
         <React.Fragment key={name}>
           <dt>{name}</dt>
-          <dd>{value}</dd>
+          <dd>{plainCell(value)}</dd>
         </React.Fragment>
       ))}
     </dl>
@@ -50,7 +58,7 @@ export function Table({ label, head, rows }: ITableProps): JSX.Element {
           {rows.map((row, index) => (
             <tr key={index}>
               {row.map((cell, column) => (
-                <td key={column}>{cell}</td>
+                <td key={column}>{plainCell(cell)}</td>
               ))}
             </tr>
           ))}

@@ -50,6 +50,7 @@ _SUMMARY_ONLY_FIELDS: dict[str, Any] = {
     "expected_start_at": None,
     "queue_position": None,
     "cost": None,
+    "usage": None,
 }
 """Fields of a summary that no record has, all with the same value."""
 

@@ -15,6 +15,7 @@ from jupyter_smx.kernel.text.formats import (
     format_metrics,
     format_progress,
     format_queue_position,
+    format_usage,
     progress_bar,
 )
 from jupyter_smx.kernel.text.pages import format_dollars
@@ -26,6 +27,8 @@ from jupyter_smx.model.status import REUSE_MESSAGE, SecondaryStatus, Status, is_
 from jupyter_smx.model.text import format_duration, format_moment, format_size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jupyter_smx.model.records.job import Job
 
 MIME = "application/vnd.jupyter-smx.card+json"
@@ -79,23 +82,38 @@ class Card(Struct, frozen=True, kw_only=True):
         parts = (f"{self._mark()} {self.name}", *said, self._other_engine(), self.failure or self._wait() or self.why)
         return " · ".join(part for part in parts if part)
 
-    def html(self) -> str:
-        """Write the snapshot as HTML without scripts; everything that came from outside is escaped."""
-        words = (self._state(), self.summary.instances, self.summary.engine, self._cost())
+    def html(self, trend: Sequence[float] | None = None) -> str:
+        """Write the snapshot as HTML without scripts; everything that came from outside is escaped.
+
+        ``trend`` has the newest CPU figures in percent, the last one last, for a card that is drawn again while the job
+        runs. Its moment is the time of the day. None: the HTML is kept, and read in another place and time zone.
+        """
+        words = (self._state(), self.summary.instances, self._other_engine(), self._cost())
         facts = " · ".join(escape(text) for text in words if text)
         rows = [f"<b>{escape(self._mark())} {escape(self.name)}</b> · {facts}"]
         known = (self._progress(), format_metrics(self.summary, most=8))
         rows.append(" · ".join(escape(text) for text in known if text))
+        rows.append(escape(self._usage(trend)))
         rows += [escape(text) for text in (self._start(), self._variables(), self._files())]
         rows = [row for row in rows if row]
         if self.failure:
             rows.append(f"<b>{escape(self.failure)}</b>")
         if self.tail:
             rows.append(f"<pre>{escape(chr(10).join(self.tail))}</pre>")
-        said = "Ended at" if self.is_final else "Still running at"
-        rows.append(f"<small>{said} {escape(format_moment(self._until(), zone=True))}. Job {escape(self.id)}</small>")
+        rows.append(f"<small>{escape(self._moment(is_kept=trend is None))}</small>")
         body = "".join(f"<div>{row}</div>" for row in rows)
         return f'<div class="jp-smx-card" role="group" aria-label="Job {escape(self.name)}">{body}</div>'
+
+    def _usage(self, trend: Sequence[float] | None) -> str:
+        """Say what the job uses now, or the most that it used; what a kept card of a running job says would be old."""
+        if self.is_final:
+            return format_usage(self.summary.peak, prefix="peak ")
+        return "" if trend is None else format_usage(self.summary.usage, trend=trend)
+
+    def _moment(self, *, is_kept: bool) -> str:
+        words = "Ended at" if self.is_final else "Still running at"
+        until = self._until()
+        return f"{words} {format_moment(until, zone=True) if is_kept else format_moment(until, self.at)}."
 
     def _other_engine(self) -> str:
         return "" if self.summary.engine == ROWS["engine"].default else self.summary.engine
@@ -154,7 +172,7 @@ def card_of(job: Job, at: float, *, news: JobSummary | None = None, tail: tuple[
     """
     summary = summary_of(job)
     if news is not None and not is_final(job.state):
-        known = ("queue_position", "progress", "metrics", "expectation", "expected_start_at")
+        known = ("queue_position", "progress", "metrics", "expectation", "expected_start_at", "usage")
         summary = msgspec.structs.replace(summary, **{name: getattr(news, name) for name in known})
     if news is not None and news.status is summary.status:
         summary = msgspec.structs.replace(summary, cost=news.cost)

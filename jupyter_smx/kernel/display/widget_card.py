@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.display.card import Card
 
 WIDGET_VIEW_MIME = "application/vnd.jupyter.widget-view+json"
+
+_TREND = 8
+"""Figures in the small chart of the CPU, as in JupyterLab."""
 
 
 class Actions(Protocol):
@@ -35,6 +39,7 @@ class WidgetCard:
         import ipywidgets  # noqa: PLC0415 - a tenth of a second that only these front ends pay
 
         self._job = card.id
+        self._trend: deque[float] = deque(maxlen=_TREND)
         self._facts = ipywidgets.HTML()
         self._progress = ipywidgets.FloatProgress(min=0.0, max=1.0, description_allow_html=False)
         self._log = ipywidgets.HTML()
@@ -64,7 +69,10 @@ class WidgetCard:
 
     def draw(self, card: Card) -> None:
         """Show a newer snapshot where the card stands; callable from any thread."""
-        self._facts.value = card.html()
+        usage = card.summary.usage
+        if usage is not None and usage.cpu_percent is not None:
+            self._trend.append(usage.cpu_percent)
+        self._facts.value = card.html(tuple(self._trend))
         progress = card.summary.progress
         fraction = progress.fraction if progress is not None else None
         self._progress.layout.display = "none" if fraction is None or card.is_final else ""

@@ -6,10 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.status import is_final
-from jupyter_smx.model.text import format_duration, format_estimate, format_number
+from jupyter_smx.model.text import format_duration, format_estimate, format_number, format_size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jupyter_smx.model.records.job import Job, JobSummary
+    from jupyter_smx.model.results.usage import Usage
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 """Colours and movements, titles and links, and the short ones (ECMA-48)."""
@@ -24,6 +27,11 @@ _ISOLATION = {
 """Isolation of a host in words; other kinds are words already."""
 
 _CELLS = 8
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+_FULL = 100.0
+"""Percent of a core that is fully used."""
 
 _MAX_METRICS = 3
 """Metrics in one line."""
@@ -62,6 +70,28 @@ def format_metrics(job: JobSummary, most: int = _MAX_METRICS) -> str:
     values = list(job.metrics.items())
     shown = ", ".join(f"{name} {'nan' if value is None else format_number(value)}" for name, value in values[:most])
     return shown if len(values) <= most else f"{shown}, …"
+
+
+def format_usage(usage: Usage | None, *, prefix: str = "", trend: Sequence[float] = ()) -> str:
+    """Say what a job uses of its hosts, as ``CPU ▁▅█ 186 % · memory 1.2 GiB``; empty where nothing is known.
+
+    ``trend`` has CPU figures in percent, of which the last one is the newest; ``prefix`` stands before each part.
+    """
+    if usage is None:
+        return ""
+    bars = f"{sparkline(trend)} " if len(trend) > 1 else ""
+    parts = (
+        "" if usage.cpu_percent is None else f"{prefix}CPU {bars}{usage.cpu_percent:.0f} %",
+        "" if usage.memory_bytes is None else f"{prefix}memory {format_size(usage.memory_bytes)}",
+        "" if usage.gpu_percent is None else f"{prefix}GPU {usage.gpu_percent:.0f} %",
+    )
+    return " · ".join(filter(None, parts))
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Draw figures in percent as bars, the highest at 100 % or at the highest figure: ``▁▅█``."""
+    top = max(_FULL, *values)
+    return "".join(_BARS[round(max(0.0, value) / top * (len(_BARS) - 1))] for value in values)
 
 
 def format_expected_duration(job: JobSummary) -> str:

@@ -74,6 +74,8 @@ def test_a_saved_card_says_when_it_was_true() -> None:
     running = card_of(a_job(state=SecondaryStatus.TRAINING, timings={"first_line": 100.006}), 160.0)
     assert re.search(r"Still running at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}", running.html())
     assert "Training for 1 min" in running.html()
+    assert running.id not in running.html()
+    assert running.html().count("local") == 1
     over = card_of(a_job(state=SecondaryStatus.COMPLETED, ended_at=104.0), 999.0)
     assert "Ended" in over.html()
     assert "Completed after 4 s" in over.html()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,12 @@ from nbclient import NotebookClient
 from jupyter_smx.kernel.display.card import MIME, card_of
 from jupyter_smx.kernel.display.widget_card import WIDGET_VIEW_MIME, WidgetCard
 from jupyter_smx.kernel.front_end import uses_widgets
+from jupyter_smx.kernel.text.formats import sparkline
 from jupyter_smx.model.errors import ResourceInUseError
 from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.results.progress import Progress
+from jupyter_smx.model.results.usage import Usage
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
 
@@ -109,6 +113,36 @@ def test_it_changes_from_another_thread_and_offers_another_run_at_the_end() -> N
     assert set(buttons(card)) == {"Log", "Rerun"}
     assert "Completed after 5" in shown(card)
     assert "&lt;b&gt;" in shown(card)
+
+
+def test_it_names_the_engine_once_the_time_of_the_day_and_what_the_job_uses() -> None:
+    card = WidgetCard(card_of(TRAINING, 103.0), Desk())
+    for percent in (0.0, 50.0, 200.0):
+        snapshot = card_of(TRAINING, 104.0)
+        usage = Usage(cpu_percent=percent, memory_bytes=1 << 30, gpu_percent=40.0)
+        draw(card, replace(snapshot, summary=replace(snapshot.summary, usage=usage)))
+    text = shown(card)
+    assert "CPU ▁▃█ 200 % · memory 1.0 GiB · GPU 40 %" in text
+    assert re.search(r"Still running at \d\d:\d\d\.", text)
+    assert text.count("local") == 1
+    assert TRAINING.id not in text
+
+
+def test_at_its_end_it_has_the_most_that_the_job_used() -> None:
+    ended = replace(TRAINING, state=SecondaryStatus.COMPLETED, ended_at=105.0, peak=Usage(cpu_percent=186.4))
+    assert "peak CPU 186 %" in shown(WidgetCard(card_of(ended, 105.0), Desk()))
+
+
+def test_what_the_controller_says_of_use_is_on_the_card() -> None:
+    news = replace(summary_of(TRAINING), usage=Usage(cpu_percent=12.0))
+    assert card_of(TRAINING, 103.0, news=news).summary.usage == Usage(cpu_percent=12.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "bars"), [((0.0, 50.0, 100.0), "▁▅█"), ((100.0, 400.0), "▃█"), ((), ""), ((-1.0,), "▁")]
+)
+def test_bars_have_a_full_core_or_the_highest_figure_at_their_top(values: tuple[float, ...], bars: str) -> None:
+    assert sparkline(values) == bars
 
 
 def draw(card: WidgetCard, snapshot: Any) -> None:

@@ -1,12 +1,13 @@
 // An array of jobs as a line: its title, counts in words, and a small mark for each task.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { caretDownIcon, caretRightIcon, deleteIcon, stopIcon } from '@jupyterlab/ui-components';
+import { deleteIcon, stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { ArrayCounts } from '../_types';
 import type { IArrayGroup } from '../state/arrays';
 import { arrayCounts, arrayStatus, formatArrayStatus } from '../state/arrays';
+import { FoldButton } from './foldButton';
 import { InlineList } from './inlineText';
 import { IconButton } from './jobButtons';
 import { JobName } from './jobName';
@@ -32,7 +33,7 @@ interface ITasksRowProps extends IArrayActions {
 
 /** One row for all tasks of an array; under it stand those that are listed, while it is open. */
 export function ArrayRow(props: ITasksRowProps): JSX.Element {
-  const { row, now, trans, place } = props;
+  const { row, now, trans, place, isCurrent, onFold } = props;
   const { array, isOpen } = row;
   const status = arrayStatus(array);
   const ends = array.tasks.map(task => task.ended_at ?? now);
@@ -44,7 +45,12 @@ export function ArrayRow(props: ITasksRowProps): JSX.Element {
   const isPart = isOpen && array.tasks.length < array.size;
   return (
     <li className="jp-smx-row" data-array={array.id} data-status={status} {...place}>
-      <FoldButton {...props} />
+      <FoldButton
+        isOpen={isOpen}
+        label={trans.__('Tasks of %1', array.name)}
+        tabIndex={isCurrent ? 0 : -1}
+        onFold={() => onFold(array.id, !isOpen)}
+      />
       <div className="jp-smx-row-text">
         <div className="jp-smx-row-title">
           <JobName name={array.title ? `${array.title} · ${array.name}` : array.name} />
@@ -60,23 +66,6 @@ export function ArrayRow(props: ITasksRowProps): JSX.Element {
       </div>
       <ArrayButtons {...props} status={status} />
     </li>
-  );
-}
-
-function FoldButton({ row, trans, isCurrent, onFold }: ITasksRowProps): JSX.Element {
-  const { array, isOpen } = row;
-  const icon = isOpen ? caretDownIcon : caretRightIcon;
-  return (
-    <button
-      type="button"
-      className="jp-smx-fold"
-      aria-expanded={isOpen}
-      aria-label={trans.__('Tasks of %1', array.name)}
-      tabIndex={isCurrent ? 0 : -1}
-      onClick={() => onFold(array.id, !isOpen)}
-    >
-      <icon.react tag="span" width="14px" height="14px" />
-    </button>
   );
 }
 

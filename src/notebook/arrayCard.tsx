@@ -1,14 +1,7 @@
 // The card of an array: its counts in words, a mark for each task, what can be done to it, and its tasks when unfolded.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
-import {
-  caretDownIcon,
-  caretRightIcon,
-  launchIcon,
-  listIcon,
-  runIcon,
-  stopIcon
-} from '@jupyterlab/ui-components';
+import { launchIcon, listIcon, runIcon, stopIcon } from '@jupyterlab/ui-components';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import React from 'react';
@@ -16,6 +9,7 @@ import React from 'react';
 import type { JobSummary } from '../_types';
 import { CommandIDs } from '../commands/commandIds';
 import { commandRunner } from '../commands/commandRunner';
+import { FoldButton } from '../components/foldButton';
 import { IconButton } from '../components/jobButtons';
 import { JobDuration, StatusIcon } from '../components/jobStatus';
 import { formatStep } from '../format/jobText';
@@ -62,14 +56,16 @@ interface IArrayCardProps {
 }
 
 export function ArrayCard(props: IArrayCardProps): JSX.Element {
-  const { name, array, state, now, saved, isOpen, trans } = props;
+  const { name, array, state, now, saved, isOpen, trans, onFold } = props;
   const states = currentTaskStates(array, state.jobs.values());
   const stale = isArrayFinal(states) ? '' : describeStaleness(state, now, trans);
   const tasks = listedTasks(state, array.id);
   return (
     <>
       <div className="jp-smx-card-line" role="group" aria-label={trans.__('Array %1', name)}>
-        {tasks.length > 0 ? <Fold {...props} /> : null}
+        {tasks.length > 0 ? (
+          <FoldButton isOpen={isOpen} label={trans.__('Tasks of %1', name)} onFold={onFold} />
+        ) : null}
         <ArrayName {...props} />
         <span className="jp-smx-words" role="status" aria-live="polite">
           {formatCardCounts(cardCounts(array, state), trans)}
@@ -89,21 +85,6 @@ function ArrayName({ name, array }: IArrayCardProps): JSX.Element {
     <span className="jp-smx-name" title={whole}>
       <bdi>{plainText(whole, NAME_LIMIT)}</bdi>
     </span>
-  );
-}
-
-function Fold({ name, isOpen, trans, onFold }: IArrayCardProps): JSX.Element {
-  const icon = isOpen ? caretDownIcon : caretRightIcon;
-  return (
-    <button
-      type="button"
-      className="jp-smx-fold"
-      aria-expanded={isOpen}
-      aria-label={trans.__('Tasks of %1', name)}
-      onClick={onFold}
-    >
-      <icon.react tag="span" />
-    </button>
   );
 }
 

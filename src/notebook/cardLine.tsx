@@ -1,16 +1,11 @@
 // The line of a card: the state of one job, with what it uses and measures, and its buttons.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
-import {
-  caretDownIcon,
-  caretRightIcon,
-  launchIcon,
-  listIcon,
-  runIcon
-} from '@jupyterlab/ui-components';
+import { launchIcon, listIcon, runIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { JobSummary, PoolSummary } from '../_types';
+import { FoldButton } from '../components/foldButton';
 import { IconButton, StopButton } from '../components/jobButtons';
 import { JobExpectedDuration, JobMetrics, JobProgress } from '../components/jobProgress';
 import { JobDuration, StatusIcon } from '../components/jobStatus';
@@ -53,7 +48,7 @@ export function Stale({ saved, stale }: Pick<ICardLineProps, 'saved' | 'stale'>)
 }
 
 export function CardLine(props: ICardLineProps): JSX.Element {
-  const { job, isLive, now, saved, stale, trend, pool, trans } = props;
+  const { job, isLive, now, saved, stale, trend, pool, trans, isOpen, onFold } = props;
   const isRunning = !isFinal(job);
   const words = [
     formatStep(job, trans),
@@ -61,11 +56,11 @@ export function CardLine(props: ICardLineProps): JSX.Element {
     formatOtherEngine(job.engine, pool?.machines),
     formatStart(job, trans)
   ];
-  const wait = formatExpectedStart(job, now, trans);
-  const allocation = isRunning ? formatAllocation(pool, now, trans) : '';
   return (
     <div className="jp-smx-card-line">
-      <Fold {...props} />
+      {onFold ? (
+        <FoldButton isOpen={isOpen} label={trans.__('Details of %1', job.name)} onFold={onFold} />
+      ) : null}
       <StatusIcon job={job} />
       <span className="jp-smx-name" title={job.name}>
         <bdi>{plainText(job.name, NAME_LIMIT)}</bdi>
@@ -73,9 +68,7 @@ export function CardLine(props: ICardLineProps): JSX.Element {
       <span className="jp-smx-words" role="status" aria-live="polite">
         {words.filter(Boolean).join(' · ')}
       </span>
-      {/* Outside of the live region: it changes each second. */}
-      {wait ? <span className="jp-smx-words">{wait}</span> : null}
-      {allocation ? <span className="jp-smx-words">{allocation}</span> : null}
+      <Times {...props} />
       {isLive || !isRunning ? <JobDuration job={job} now={now} trans={trans} /> : null}
       {isLive ? <JobExpectedDuration job={job} trans={trans} /> : null}
       <JobProgress job={job} trans={trans} />
@@ -86,19 +79,19 @@ export function CardLine(props: ICardLineProps): JSX.Element {
   );
 }
 
-/** Opens and closes the part below the line. */
-function Fold({ job, isOpen, trans, onFold }: ICardLineProps): JSX.Element | null {
-  return onFold ? (
-    <button
-      type="button"
-      className="jp-smx-fold"
-      aria-expanded={isOpen}
-      aria-label={trans.__('Details of %1', job.name)}
-      onClick={onFold}
-    >
-      {isOpen ? <caretDownIcon.react tag="span" /> : <caretRightIcon.react tag="span" />}
-    </button>
-  ) : null;
+/** When the job starts, and when its hosts end: outside of the live region, since it changes each second. */
+function Times({ job, pool, now, trans }: ICardLineProps): JSX.Element {
+  const allocation = isFinal(job) ? '' : formatAllocation(pool, now, trans);
+  const words = [formatExpectedStart(job, now, trans), allocation].filter(Boolean);
+  return (
+    <>
+      {words.map(one => (
+        <span key={one} className="jp-smx-words">
+          {one}
+        </span>
+      ))}
+    </>
+  );
 }
 
 function CardButtons(props: ICardLineProps): JSX.Element {

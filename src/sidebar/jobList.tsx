@@ -171,10 +171,8 @@ function Details(
   const rest = [
     isOver && job.ended_at !== null ? formatMoment(job.ended_at, now) : '',
     formatStart(job, trans),
-    isTask ? '' : job.instances,
-    isTask ? '' : formatOtherEngine(job.engine, pool?.machines),
+    ...(isTask ? [] : placeWords(job, pool)),
     isOver ? '' : formatAllocation(pool, now, trans),
-    isTask ? '' : formatImage(job.image),
     job.cost ? formatMoney(job.cost) : '',
     ...(isOver
       ? [...formatMetrics(job, trans), ...formatUsage(job, trans).map(one => one.words)]
@@ -189,4 +187,9 @@ function Details(
   const why = job.status === 'Failed' ? plainText(job.message, WHY_LIMIT) : '';
   const title = [...state, ...rest].filter(Boolean).join(' · ');
   return <InlineLine words={[...state, times, ...rest]} title={why ? `${title}\n${why}` : title} />;
+}
+
+/** On which hosts a job runs; of a task its array says it. */
+function placeWords(job: JobSummary, pool: PoolSummary | undefined): string[] {
+  return [job.instances, formatOtherEngine(job.engine, pool?.machines), formatImage(job.image)];
 }

@@ -90,7 +90,7 @@ def format_usage(usage: Usage | None, *, prefix: str = "", trend: Sequence[float
 
 def sparkline(values: Sequence[float]) -> str:
     """Draw figures in percent as bars, the highest at 100 % or at the highest figure: ``▁▅█``."""
-    top = max(_FULL, *values)
+    top = max([_FULL, *values])
     return "".join(_BARS[round(max(0.0, value) / top * (len(_BARS) - 1))] for value in values)
 
 

@@ -17,6 +17,7 @@ import type { IJobsModel } from '../tokens';
 import { deleteJobs } from './bulkDelete';
 import { CommandIDs, FILTER_PROPERTY, idArgs } from './commandIds';
 import { chooseItem, confirmAction, idFromArgs, notifyOnError } from './prompts';
+import { whileReachable } from './reachability';
 
 /**
  * Add the commands that act on arrays; disposing the result takes them away again.
@@ -41,6 +42,7 @@ function addStopArray(
   return commands.addCommand(CommandIDs.stopArray, {
     label: trans.__('Stop All Tasks of Array'),
     caption: trans.__('Stop all tasks of an array, after confirmation'),
+    ...whileReachable(model),
     describedBy: { args: idArgs('ID of the array; if omitted, a dialog asks for it') },
     execute: async args => {
       const array = await arrayOf(args, model, trans, 'running');
@@ -74,6 +76,7 @@ function addRerunFailedTasks(
     label: trans.__('Rerun Failed Tasks of Array'),
     caption: trans.__('Rerun each failed task of an array as a job of its own, after confirmation'),
     icon: runIcon,
+    ...whileReachable(model),
     describedBy: { args: idArgs('ID of the array; if omitted, a dialog asks for it') },
     execute: async args => {
       const array = await arrayOf(args, model, trans, 'failed');
@@ -143,6 +146,7 @@ function addDeleteArray(
   return commands.addCommand(CommandIDs.deleteArray, {
     label: trans.__('Delete Tasks of Array'),
     caption: trans.__('Delete the listed tasks of a finished array, after confirmation'),
+    ...whileReachable(model),
     describedBy: {
       args: idArgs('ID of the array; if omitted, a dialog asks for it', FILTER_PROPERTY)
     },

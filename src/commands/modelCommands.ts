@@ -15,6 +15,7 @@ import { addArrayCommands } from './arrayCommands';
 import { deleteJobs } from './bulkDelete';
 import { CommandIDs, FILTER_PROPERTY, idArgs, JOB_ARGS, NO_ARGS } from './commandIds';
 import { confirmAction, jobFromArgs, notifyOnError, poolFromArgs } from './prompts';
+import { whileReachable } from './reachability';
 
 /** Seconds that one press of the button adds to a pool. */
 export const EXTENSION_SECONDS = 900;
@@ -76,6 +77,7 @@ function addStop(
   return commands.addCommand(CommandIDs.stopJob, {
     label: trans.__('Stop Job'),
     caption: trans.__('Stop a job, after confirmation'),
+    ...whileReachable(model),
     describedBy: { args: JOB_ARGS },
     execute: async args => {
       const job = await jobFromArgs(args, model, trans, runningJobs(model.state));
@@ -103,6 +105,7 @@ function addInterrupt(
   return commands.addCommand(CommandIDs.interruptJob, {
     label: trans.__('Interrupt Spot Job…'),
     caption: trans.__('Simulate a spot interruption to test whether the job recovers'),
+    ...whileReachable(model),
     describedBy: { args: JOB_ARGS },
     execute: async args => {
       const spots = runningJobs(model.state).filter(canBeInterrupted);
@@ -135,6 +138,7 @@ function addRerun(
     label: trans.__('Rerun Job'),
     caption: trans.__('Rerun a job with the same code, variables and instances'),
     icon: runIcon,
+    ...whileReachable(model),
     describedBy: { args: JOB_ARGS },
     execute: async args => {
       const job = await jobFromArgs(args, model, trans, finishedJobs(model.state));
@@ -157,6 +161,7 @@ function addDelete(
   return commands.addCommand(CommandIDs.deleteJob, {
     label: trans.__('Delete Finished Job'),
     caption: trans.__('Delete the record, log and artifacts of a finished job, after confirmation'),
+    ...whileReachable(model),
     describedBy: { args: JOB_ARGS },
     execute: async args => {
       const job = await jobFromArgs(args, model, trans, finishedJobs(model.state));
@@ -184,6 +189,7 @@ function addClear(
   return commands.addCommand(CommandIDs.clearFinished, {
     label: trans.__('Clear Finished Jobs'),
     caption: trans.__('Delete the listed finished jobs, after confirmation'),
+    ...whileReachable(model),
     describedBy: { args: { type: 'object', properties: FILTER_PROPERTY } },
     execute: async args => {
       const jobs = filterFromArgs(args).jobs(partitionJobs(model.state).finished);
@@ -212,6 +218,7 @@ function addExtend(
   return commands.addCommand(CommandIDs.extendPool, {
     label: trans.__('Extend Pool by 15 Minutes'),
     caption: trans.__('Extend the expiration of an idle pool'),
+    ...whileReachable(model),
     describedBy: { args: idArgs('ID of the pool; if omitted, a dialog asks for it') },
     execute: async args => {
       const pool = await poolFromArgs(args, model, trans);
@@ -230,6 +237,7 @@ function addRelease(
   return commands.addCommand(CommandIDs.releasePool, {
     label: trans.__('Release Pool'),
     caption: trans.__('Release an idle pool now'),
+    ...whileReachable(model),
     describedBy: { args: idArgs('ID of the pool; if omitted, a dialog asks for it') },
     execute: async args => {
       const pool = await poolFromArgs(args, model, trans);

@@ -11,6 +11,7 @@ import { jobHasHosts, livePools, orderedJobs, poolHasHosts } from '../state/stat
 import type { IJobsModel } from '../tokens';
 import { CommandIDs, idArgs, JOB_PROPERTIES } from './commandIds';
 import { chooseItem, jobFromArgs, notifyOnError, poolFromArgs } from './prompts';
+import { whileReachable } from './reachability';
 
 /** JupyterLab's command; it is missing if the server has no terminals. */
 const NEW_TERMINAL = 'terminal:create-new';
@@ -46,6 +47,7 @@ export function addShellCommands(options: IShellOptions): void {
     label: trans.__('Open Shell in Job'),
     caption: trans.__('Open a terminal on the host of a running job'),
     icon: terminalIcon,
+    ...whileReachable(model),
     describedBy: { args: { type: 'object', properties: { ...JOB_PROPERTIES, ...HOST } } },
     execute: async args => {
       const job = await jobFromArgs(
@@ -66,6 +68,7 @@ export function addShellCommands(options: IShellOptions): void {
     label: trans.__('Open Shell on Pool Host'),
     caption: trans.__('Open a terminal on a host of a pool, in use or idle'),
     icon: terminalIcon,
+    ...whileReachable(model),
     describedBy: { args: idArgs('ID of the pool; if omitted, a dialog asks for it', HOST) },
     execute: async args => {
       const pools = livePools(model.state).filter(poolHasHosts);

@@ -4,6 +4,7 @@ import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { CommandIDs, JOB_PROPERTIES } from '../commands/commandIds';
 import { chooseItem, jobFromArgs } from '../commands/prompts';
+import { whileReachable } from '../commands/reachability';
 import type { INamedJob } from '../state/state';
 import { orderedJobs } from '../state/state';
 import type { JobTabs } from '../widgets/jobTabs';
@@ -43,6 +44,7 @@ export function addJobViewCommands(options: IJobViewOptions, tabs: JobTabs<JobVi
   app.commands.addCommand(CommandIDs.compareJobs, {
     label: trans.__('Compare Jobs…'),
     caption: trans.__('Show the differences between two jobs'),
+    ...whileReachable(model),
     describedBy: { args: COMPARE_ARGS },
     execute: async args => {
       const job = await jobFromArgs(args, model, trans);

@@ -5,6 +5,11 @@ import type { JobSummary } from '../_types';
 /** `newest`: by the end, the newest first; `name`: as in a dictionary, numbers by value; `duration`: the longest first. */
 export type JobOrder = 'newest' | 'name' | 'duration';
 
+/** Return an order that a setting names, where anything may stand; the newest first if it names none. */
+export function parseJobOrder(value: unknown): JobOrder {
+  return value === 'name' || value === 'duration' ? value : 'newest';
+}
+
 /** Return finished jobs, which are given from the newest to the oldest, in an order. */
 export function sortJobs(jobs: JobSummary[], order: JobOrder): JobSummary[] {
   switch (order) {

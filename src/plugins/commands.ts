@@ -6,6 +6,7 @@ import { ITranslator } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../commands/commandIds';
 import { addModelCommands } from '../commands/modelCommands';
+import { followReachability } from '../commands/reachability';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
 import { loadTranslation } from './translation';
@@ -39,6 +40,7 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = loadTranslation(translator);
     addModelCommands(app.commands, model, trans);
+    followReachability(app.commands, model);
     addToPalette(palette, trans, ...IN_PALETTE);
   }
 };

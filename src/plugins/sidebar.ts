@@ -12,6 +12,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { CommandIDs, NO_ARGS } from '../commands/commandIds';
 import { jobsIcon } from '../components/icons';
 import { formatCounts } from '../format/jobText';
+import { parseJobOrder } from '../model/jobOrder';
 import { insertCell } from '../sidebar/insertCell';
 import { JobsPanel } from '../sidebar/jobsPanel';
 import { IJobsModel } from '../tokens';
@@ -40,11 +41,14 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = loadTranslation(translator);
     const loginUrl = URLExt.join(app.serviceManager.serverSettings.baseUrl, 'login');
+    let settings: ISettingRegistry.ISettings | null = null;
     const panel = new JobsPanel({
       model,
       commands: app.commands,
       trans,
       loginUrl,
+      // Where settings cannot be written, the order holds for this page.
+      keepOrder: order => void settings?.set('finishedOrder', order).catch(() => undefined),
       insertCell: cellInserter(app, notebooks, trans)
     });
     app.shell.add(panel, 'left', { rank: SIDEBAR_RANK });
@@ -52,10 +56,7 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     app.commands.addCommand(CommandIDs.openPanel, {
       label: trans.__('Show Jobs and Pools'),
       // The tooltip of the launcher's card.
-      caption: () =>
-        model.state.connectionStatus === 'ready'
-          ? formatCounts(model.state, model.now(), trans)
-          : trans.__('Show the panel of jobs and warm pools'),
+      caption: () => describePanel(model, trans),
       icon: jobsIcon,
       describedBy: { args: NO_ARGS },
       execute: () => {
@@ -68,22 +69,32 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     });
     addToPalette(palette, trans, CommandIDs.openPanel);
     void registry?.load(sidebarPlugin.id).then(
-      settings => {
-        const sections = onSettingChange(settings, 'openSections', value =>
-          panel.unfold(value as string[])
-        );
-        const rows = onSettingChange(
-          settings,
-          'finishedRows',
-          value => void model.setFinishedLimit(value as number)
-        );
+      loaded => {
+        settings = loaded;
         // Lab restores which sections were open the last time, and what is set goes before.
-        void app.restored.then(() => [sections, rows].forEach(apply => apply()));
+        void app.restored.then(() => followSettings(loaded, panel, model));
       },
       () => undefined
     );
   }
 };
+
+function followSettings(
+  settings: ISettingRegistry.ISettings,
+  panel: JobsPanel,
+  model: IJobsModel
+): void {
+  onSettingChange(settings, 'openSections', value => panel.unfold(value as string[]))();
+  onSettingChange(settings, 'finishedRows', value => void model.setFinishedLimit(value as number))();
+  onSettingChange(settings, 'finishedOrder', value => panel.sortFinished(parseJobOrder(value)))();
+}
+
+/** What runs, what waits and which pools are out of reach; if that is not known, what the panel is. */
+function describePanel(model: IJobsModel, trans: TranslationBundle): string {
+  return model.state.connectionStatus === 'ready'
+    ? formatCounts(model.state, model.now(), trans)
+    : trans.__('Show the panel of jobs and warm pools');
+}
 
 /** What inserts a cell into the notebook in front; undefined on a page without notebooks. */
 function cellInserter(

@@ -6,6 +6,7 @@ import type { AccordionPanel } from '@lumino/widgets';
 
 import { jobsIcon } from '../components/icons';
 import { Filter } from '../model/filter';
+import type { JobOrder } from '../model/jobOrder';
 import { HeaderView } from './headerView';
 import { FinishedView, PoolsView, RunningView } from './listViews';
 import { RowMenu } from './rowMenu';
@@ -32,13 +33,19 @@ export class JobsPanel extends SidePanel {
     this.header.addWidget(new HeaderView({ ...options, filter }));
     this.addWidget(new RunningView({ ...options, filter }));
     this.addWidget(new PoolsView({ ...options, filter }));
-    this.addWidget(new FinishedView({ ...options, filter }));
+    this._finished = new FinishedView({ ...options, filter });
+    this.addWidget(this._finished);
     this._menu = new RowMenu(this.node, options.model, options.commands, filter);
   }
 
   dispose(): void {
     this._menu.dispose();
     super.dispose();
+  }
+
+  /** Show the finished jobs in an order. */
+  sortFinished(order: JobOrder): void {
+    this._finished.sort(order);
   }
 
   /** Open the sections that are named and close the others. */
@@ -61,5 +68,6 @@ export class JobsPanel extends SidePanel {
     }
   }
 
+  private readonly _finished: FinishedView;
   private readonly _menu: RowMenu;
 }

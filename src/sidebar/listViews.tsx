@@ -5,6 +5,7 @@ import React from 'react';
 
 import { CommandIDs } from '../commands/commandIds';
 import { commandRunner, itemCommandRunner } from '../commands/commandRunner';
+import type { JobOrder } from '../model/jobOrder';
 import { sortJobs } from '../model/jobOrder';
 import { partitionJobs } from '../state/arrays';
 import { isReachable } from '../state/connectionState';
@@ -118,13 +119,22 @@ export class FinishedView extends SectionView {
       onClick: () =>
         commandRunner(this.commands, CommandIDs.clearFinished)?.({ filter: this.filter.text })
     });
-    this._sort = new SortView(options.trans, () => this.update());
+    this._sort = new SortView(options.trans, order => {
+      this.update();
+      options.keepOrder?.(order);
+    });
     this.toolbar.addItem('sort', this._sort);
     this.toolbar.addItem('clear', this._clear);
   }
 
   /** Lab puts it beside the title of the section. */
   readonly toolbar: Toolbar;
+
+  /** Show the jobs in an order. */
+  sort(order: JobOrder): void {
+    this._sort.order = order;
+    this.update();
+  }
 
   protected isTicking(): boolean {
     return false;

@@ -10,6 +10,7 @@ import type { IArrayActions } from '../components/arrayRow';
 import { FocusFallback } from '../components/focusFallback';
 import type { IJobActions } from '../components/jobButtons';
 import type { Filter } from '../model/filter';
+import type { JobOrder } from '../model/jobOrder';
 import { isReachable, isStateKnown, shownTime } from '../state/connectionState';
 import type { IJobsModel } from '../tokens';
 import { LiveWidget } from '../widgets/liveWidget';
@@ -21,6 +22,8 @@ export interface IViewOptions {
   trans: TranslationBundle;
   /** Where one logs in to the server. */
   loginUrl?: string;
+  /** Keep the order of the finished jobs that a user chose; absent on a page without settings. */
+  keepOrder?: (order: JobOrder) => void;
   /** Insert a cell into the notebook in front; absent on a page without notebooks. */
   insertCell?: (source: string) => void;
 }

@@ -9,7 +9,8 @@ import type { JobOrder } from '../model/jobOrder';
 export class SortView extends ReactWidget {
   constructor(
     private readonly trans: TranslationBundle,
-    private readonly onChange: () => void
+    /** Called when a user chose another order. */
+    private readonly onChange: (order: JobOrder) => void
   ) {
     super();
     this.addClass('jp-smx-sort');
@@ -17,6 +18,11 @@ export class SortView extends ReactWidget {
 
   get order(): JobOrder {
     return this._order;
+  }
+
+  set order(order: JobOrder) {
+    this._order = order;
+    this.update();
   }
 
   protected render(): JSX.Element {
@@ -46,9 +52,8 @@ export class SortView extends ReactWidget {
   }
 
   private _choose(order: JobOrder): void {
-    this._order = order;
-    this.update();
-    this.onChange();
+    this.order = order;
+    this.onChange(order);
   }
 
   private _order: JobOrder = 'newest';

@@ -6,7 +6,7 @@ import { SplitPanel, Widget } from '@lumino/widgets';
 import type { JobSummary } from '../../_types';
 import { CommandIDs } from '../../commands/commandIds';
 import { formatMoment } from '../../format/numbers';
-import { sortJobs } from '../../model/jobOrder';
+import { parseJobOrder, sortJobs } from '../../model/jobOrder';
 import { ContentHeight } from '../../sidebar/contentHeight';
 import { insertCell } from '../../sidebar/insertCell';
 import { JobsPanel } from '../../sidebar/jobsPanel';
@@ -40,6 +40,7 @@ describe('the rows of a narrow panel', () => {
       model,
       commands,
       trans,
+      keepOrder: order => added.push(['order', order]),
       insertCell: source => added.push(['insert', source])
     });
     Widget.attach(panel, document.body);
@@ -139,6 +140,12 @@ describe('the rows of a narrow panel', () => {
     expect(await choose('name')).toEqual(['a', 'run-9', 'run-10']);
     expect(await choose('duration')).toEqual(['run-9', 'run-10', 'a']);
     expect(await choose('newest')).toEqual(['run-10', 'a', 'run-9']);
+    expect(added.map(([, order]) => order)).toEqual(['name', 'duration', 'newest']);
+    panel.sortFinished('duration');
+    await waitForRender();
+    expect(names()).toEqual(['run-9', 'run-10', 'a']);
+    expect(select.value).toBe('duration');
+    expect(added).toHaveLength(3);
   });
 
   it('stop their clocks and disable their buttons while the server does not answer', async () => {
@@ -191,6 +198,11 @@ it('jobs stay in the order of their ends unless another is chosen', () => {
   const jobs = [completed(2), completed(1)];
   expect(sortJobs(jobs, 'newest')).toBe(jobs);
   expect(sortJobs(jobs, 'name').map(one => one.id)).toEqual(['job-1', 'job-2']);
+  const settings = ['newest', 'name', 'duration', 'age', null, undefined];
+  expect(settings.map(parseJobOrder)).toEqual([
+    ...['newest', 'name', 'duration'],
+    ...['newest', 'newest', 'newest']
+  ]);
 });
 
 describe('a cell that is inserted', () => {

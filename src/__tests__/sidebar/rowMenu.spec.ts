@@ -3,8 +3,11 @@ import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
 import { CommandIDs } from '../../commands/commandIds';
+import { addModelCommands } from '../../commands/modelCommands';
+import { followReachability } from '../../commands/reachability';
 import { JobsPanel } from '../../sidebar/jobsPanel';
 import { rowCommands } from '../../sidebar/rowMenu';
+import { applyFailure } from '../../state/connectionState';
 import { applyListing, EMPTY_STATE } from '../../state/state';
 import { arrayTask, completed, job, pool } from '../fixtures/examples';
 import { fakeCommands, FakeModel, layOut, waitForRender } from '../fixtures/fakeModel';
@@ -150,6 +153,52 @@ describe('the menu of a row', () => {
     }
     expect(execute).toHaveBeenCalledWith({ id: 'a1', filter: 'digits-1' });
     panel.dispose();
+  });
+
+  const lost = applyFailure({ ...state, lastResponseAt: 1134 }, {
+    ...{ kind: 'lost', status: 0, message: '', retryAfter: 0 }
+  } as never);
+
+  it('is disabled without the server where buttons are, and opens views all the same', async () => {
+    const model = new FakeModel();
+    model.state = lost;
+    const commands = new CommandRegistry();
+    addModelCommands(commands, model, trans);
+    commands.addCommand(CommandIDs.openJob, {
+      describedBy: { args: { type: 'object' } },
+      execute: () => undefined
+    });
+    const panel = new JobsPanel({ model, commands, trans });
+    Widget.attach(panel, document.body);
+    await waitForRender();
+    opened(panel, '[data-job="job-1"] .jp-smx-name');
+    await waitForRender();
+    const entries = [...document.querySelectorAll<HTMLElement>('.lm-Menu-item')];
+    const disabled = entries.filter(one => one.classList.contains('lm-mod-disabled'));
+    expect(disabled.map(one => one.dataset.command)).toEqual([
+      CommandIDs.rerunJob,
+      CommandIDs.deleteJob
+    ]);
+    expect(entries.map(one => one.dataset.command)).toContain(CommandIDs.openJob);
+    panel.dispose();
+  });
+
+  it('is drawn again when the server is lost or found, and not with each change', () => {
+    const model = new FakeModel();
+    model.state = state;
+    const commands = new CommandRegistry();
+    addModelCommands(commands, model, trans);
+    followReachability(commands, model);
+    const told: (string | undefined)[] = [];
+    commands.commandChanged.connect((_, { id }) => told.push(id));
+    model.become({ ...state, seq: 2 });
+    expect(told).toEqual([]);
+    model.become(lost);
+    expect(told).toContain(CommandIDs.stopJob);
+    expect(told).not.toContain(CommandIDs.refresh);
+    expect(commands.isEnabled(CommandIDs.releasePool)).toBe(false);
+    model.become(state);
+    expect(commands.isEnabled(CommandIDs.releasePool)).toBe(true);
   });
 
   it('is not there beside the rows', async () => {

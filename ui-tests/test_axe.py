@@ -108,7 +108,7 @@ def test_everything_can_be_read_in_the_systems_own_colours(full: Lab) -> None:
 MISTAKE = """%%train --keep-alive 10m --name mistake
 print(missing)
 """
-SWEEP = """%%train --keep-alive 10m --name sweep --sweep --hp lr=[1,0,2] --wait
+SWEEP = """%%train --keep-alive 10m --name sweep --sweep --hp lr=[1,0,2]
 import argparse
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=int)

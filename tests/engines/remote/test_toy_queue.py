@@ -54,6 +54,26 @@ def test_a_job_that_waits_in_the_queue_of_the_machine_says_so_and_outlives_limit
     assert len(set(remote.gateway.launches)) == 1, "it kept its place"
 
 
+def test_pools_and_doctor_say_what_waits_in_the_queue_and_when_an_allocation_ends(
+    remote: RemoteWorld, configure: Callable[[str], None]
+) -> None:
+    end = time.time() + 1_500
+    configure(f"c.ToyEngine.allocation_ends_at = {end!r}")
+    remote.gateway.queue("Resources", 3, time.time() + 600)
+    job = remote.submit(keep_alive=600)
+    until_it_waits(job, QUEUED)
+    (waits,) = remote.client.doctor()["engines"]["toy"]["pools"].values()
+    assert waits.startswith(QUEUED)
+    remote.gateway.grant()
+    job.wait()
+    (pool,) = remote.client.pools()
+    assert pool.allocation_ends_at == end
+    (report,) = remote.client.doctor()["engines"]["toy"]["pools"].values()
+    assert report.startswith("Its allocation ends in 2"), report
+    kill(remote.controller())
+    assert [row.allocation_ends_at for row in remote.client.pools()] == [end]
+
+
 def test_a_stop_gives_back_what_waits_in_the_queue_of_the_machine(remote: RemoteWorld) -> None:
     remote.gateway.queue("Resources")
     job = remote.submit()

@@ -145,14 +145,16 @@ export function formatStart(job: JobSummary, trans: TranslationBundle): string {
 /** The engine of jobs that name none: this machine. */
 const OWN_MACHINE = 'local';
 
+/** Machines that are named beside an engine. */
+const MACHINES = 4;
+
 /**
  * Return an engine with the machines of its hosts, as `ssh (gpu-box)`. The target `ssh:gpu-box` already names it;
  * older servers name no machines.
  */
 export function formatEngine(engine: string, machines: readonly string[] = []): string {
-  return machines.length > 0 && !engine.includes(':')
-    ? `${engine} (${machines.join(', ')})`
-    : engine;
+  const names = machines.length > MACHINES ? [...machines.slice(0, MACHINES), '…'] : machines;
+  return names.length > 0 && !engine.includes(':') ? `${engine} (${names.join(', ')})` : engine;
 }
 
 /** Return the engine of a job; empty if that is this machine. */

@@ -5,7 +5,7 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 import type { JobSummary, PoolSummary } from '../_types';
-import { formatEngine, formatImage } from '../format/jobText';
+import { formatImage } from '../format/jobText';
 
 /** The text of the filter field, shared by the sections of the panel. */
 export class Filter {
@@ -42,7 +42,9 @@ export class Filter {
   pools<P extends PoolSummary>(pools: P[]): P[] {
     return this._kept(pools, pool => [
       pool.name,
-      formatEngine(pool.engine, pool.machines),
+      pool.engine,
+      // An older server names no machines.
+      ...(pool.machines ?? []),
       pool.instances,
       pool.state,
       formatImage(pool.image)

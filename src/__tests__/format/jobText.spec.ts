@@ -265,6 +265,7 @@ describe('an engine', () => {
   it.each([
     ['ssh:gpu-box', ['gpu-box'], 'ssh:gpu-box'],
     ['ssh', ['gpu-box', 'cpu-box'], 'ssh (gpu-box, cpu-box)'],
+    ['slurm', ['n1', 'n2', 'n3', 'n4', 'n5'], 'slurm (n1, n2, n3, n4, …)'],
     ['ssh', [], 'ssh'],
     ['docker', undefined, 'docker'],
     ['local', undefined, 'local']

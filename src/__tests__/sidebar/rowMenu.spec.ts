@@ -13,6 +13,7 @@ import { arrayTask, completed, job, pool } from '../fixtures/examples';
 import { fakeCommands, FakeModel, layOut, waitForRender } from '../fixtures/fakeModel';
 
 const [DOWN, ENTER] = [{ keyCode: 40 }, { keyCode: 13 }];
+const ENTRIES = '.lm-Menu-item[data-type="command"]';
 const trans = nullTranslator.load('jupyter_smx');
 const state = applyListing(
   EMPTY_STATE,
@@ -108,7 +109,7 @@ describe('the menu of a row', () => {
     const event = opened(panel, '[data-job="job-1"] .jp-smx-name');
     await waitForRender();
     expect(event.defaultPrevented).toBe(true);
-    const entries = document.querySelectorAll<HTMLElement>('.lm-Menu-item[data-type="command"]');
+    const entries = document.querySelectorAll<HTMLElement>(ENTRIES);
     expect([...entries].map(one => one.dataset.command)).toEqual([
       CommandIDs.openJob,
       CommandIDs.openLog,
@@ -155,9 +156,8 @@ describe('the menu of a row', () => {
     panel.dispose();
   });
 
-  const lost = applyFailure({ ...state, lastResponseAt: 1134 }, {
-    ...{ kind: 'lost', status: 0, message: '', retryAfter: 0 }
-  } as never);
+  const silence = { kind: 'lost', status: 0, message: '', retryAfter: 0 } as const;
+  const lost = applyFailure({ ...state, lastResponseAt: 1134 }, silence);
 
   it('is disabled without the server where buttons are, and opens views all the same', async () => {
     const model = new FakeModel();
@@ -173,7 +173,7 @@ describe('the menu of a row', () => {
     await waitForRender();
     opened(panel, '[data-job="job-1"] .jp-smx-name');
     await waitForRender();
-    const entries = [...document.querySelectorAll<HTMLElement>('.lm-Menu-item')];
+    const entries = [...document.querySelectorAll<HTMLElement>(ENTRIES)];
     const disabled = entries.filter(one => one.classList.contains('lm-mod-disabled'));
     expect(disabled.map(one => one.dataset.command)).toEqual([
       CommandIDs.rerunJob,

@@ -15,7 +15,7 @@ import { addArrayCommands } from './arrayCommands';
 import { deleteJobs } from './bulkDelete';
 import { CommandIDs, FILTER_PROPERTY, idArgs, JOB_ARGS, NO_ARGS } from './commandIds';
 import { confirmAction, jobFromArgs, notifyOnError, poolFromArgs } from './prompts';
-import { whileReachable } from './reachability';
+import { followReachability, whileReachable } from './reachability';
 
 /** Seconds that one press of the button adds to a pool. */
 export const EXTENSION_SECONDS = 900;
@@ -39,6 +39,7 @@ export function addModelCommands(
   added.add(addArrayCommands(commands, model, trans));
   added.add(addExtend(commands, model, trans));
   added.add(addRelease(commands, model, trans));
+  added.add(followReachability(commands, model));
   return added;
 }
 

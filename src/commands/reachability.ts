@@ -1,8 +1,11 @@
 // Commands that need the server: while it does not answer they are disabled, as the buttons of rows and cards are.
 
 import type { CommandRegistry } from '@lumino/commands';
+import type { IDisposable } from '@lumino/disposable';
+import { DisposableDelegate } from '@lumino/disposable';
 
 import { isReachable } from '../state/connectionState';
+import type { IState } from '../state/state';
 import type { IJobsModel } from '../tokens';
 import { CommandIDs } from './commandIds';
 
@@ -31,15 +34,16 @@ export function whileReachable(
 }
 
 /** Let open menus and the palette draw the commands again when the server is lost, and when it answers again. */
-export function followReachability(commands: CommandRegistry, model: IJobsModel): void {
+export function followReachability(commands: CommandRegistry, model: IJobsModel): IDisposable {
   let before = isReachable(model.state);
-  model.changed.connect((_, state) => {
+  const onChanged = (_: unknown, state: IState): void => {
     const now = isReachable(state);
     if (now !== before) {
       before = now;
-      NEED_SERVER.filter(id => commands.hasCommand(id)).forEach(id =>
-        commands.notifyCommandChanged(id)
-      );
+      const added = NEED_SERVER.filter(id => commands.hasCommand(id));
+      added.forEach(id => commands.notifyCommandChanged(id));
     }
-  });
+  };
+  model.changed.connect(onChanged);
+  return new DisposableDelegate(() => model.changed.disconnect(onChanged));
 }

@@ -6,7 +6,6 @@ import { ITranslator } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../commands/commandIds';
 import { addModelCommands } from '../commands/modelCommands';
-import { followReachability } from '../commands/reachability';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
 import { loadTranslation } from './translation';
@@ -40,7 +39,6 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = loadTranslation(translator);
     addModelCommands(app.commands, model, trans);
-    followReachability(app.commands, model);
     addToPalette(palette, trans, ...IN_PALETTE);
   }
 };

@@ -11,10 +11,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { CommandIDs, NO_ARGS } from '../commands/commandIds';
 import { jobsIcon } from '../components/icons';
-import { formatCounts } from '../format/jobText';
-import { parseJobOrder } from '../model/jobOrder';
 import { insertCell } from '../sidebar/insertCell';
-import { JobsPanel } from '../sidebar/jobsPanel';
+import { describePanel, JobsPanel } from '../sidebar/jobsPanel';
 import { IJobsModel } from '../tokens';
 import { holdFocus } from '../widgets/focusHold';
 import { addToPalette } from './palette';
@@ -86,14 +84,7 @@ function followSettings(
 ): void {
   onSettingChange(settings, 'openSections', value => panel.unfold(value as string[]))();
   onSettingChange(settings, 'finishedRows', value => void model.setFinishedLimit(value as number))();
-  onSettingChange(settings, 'finishedOrder', value => panel.sortFinished(parseJobOrder(value)))();
-}
-
-/** What runs, what waits and which pools are out of reach; if that is not known, what the panel is. */
-function describePanel(model: IJobsModel, trans: TranslationBundle): string {
-  return model.state.connectionStatus === 'ready'
-    ? formatCounts(model.state, model.now(), trans)
-    : trans.__('Show the panel of jobs and warm pools');
+  onSettingChange(settings, 'finishedOrder', value => panel.sortFinished(value))();
 }
 
 /** What inserts a cell into the notebook in front; undefined on a page without notebooks. */

@@ -1,12 +1,15 @@
 // The panel "Jobs and pools" of the left sidebar.
 
+import type { TranslationBundle } from '@jupyterlab/translation';
 import { SidePanel } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
 import type { AccordionPanel } from '@lumino/widgets';
 
 import { jobsIcon } from '../components/icons';
+import { formatCounts } from '../format/jobText';
 import { Filter } from '../model/filter';
-import type { JobOrder } from '../model/jobOrder';
+import { parseJobOrder } from '../model/jobOrder';
+import type { IJobsModel } from '../tokens';
 import { HeaderView } from './headerView';
 import { FinishedView, PoolsView, RunningView } from './listViews';
 import { RowMenu } from './rowMenu';
@@ -14,6 +17,13 @@ import type { IViewOptions } from './sectionView';
 
 /** The sections in their order. */
 const SECTIONS = ['running', 'pools', 'finished'];
+
+/** What runs, what waits and which pools are out of reach; if that is not known, what the panel is. */
+export function describePanel(model: IJobsModel, trans: TranslationBundle): string {
+  return model.state.connectionStatus === 'ready'
+    ? formatCounts(model.state, model.now(), trans)
+    : trans.__('Show the panel of jobs and warm pools');
+}
 
 /**
  * A notice when the server half does not answer, then running jobs, warm pools and finished jobs.
@@ -43,9 +53,9 @@ export class JobsPanel extends SidePanel {
     super.dispose();
   }
 
-  /** Show the finished jobs in an order. */
-  sortFinished(order: JobOrder): void {
-    this._finished.sort(order);
+  /** Show the finished jobs in the order that a setting names, where anything may stand. */
+  sortFinished(order: unknown): void {
+    this._finished.sort(parseJobOrder(order));
   }
 
   /** Open the sections that are named and close the others. */

@@ -6,7 +6,7 @@ import type { JobSummary, PoolSummary } from '../../_types';
 import { formatCounts } from '../../format/jobText';
 import { CardRenderer } from '../../notebook/cardRenderer';
 import { CARD_MIME_TYPE } from '../../notebook/cardSnapshot';
-import { JobsPanel } from '../../sidebar/jobsPanel';
+import { describePanel, JobsPanel } from '../../sidebar/jobsPanel';
 import { runningManager } from '../../sidebar/runningSessions';
 import { applyListing, EMPTY_STATE } from '../../state/state';
 import { job, pool } from '../fixtures/examples';
@@ -95,6 +95,9 @@ describe('hosts on other machines', () => {
 
   it('are counted in the status bar and in the tooltip of the launcher by the same words', () => {
     expect(formatCounts(state, 1134, trans)).toContain('1 pool not reachable');
+    expect(describePanel(model, trans)).toBe(formatCounts(state, 1134, trans));
+    model.state = EMPTY_STATE;
+    expect(describePanel(model, trans)).toBe('Show the panel of jobs and warm pools');
   });
 
   it('say in the list of what runs that they do not answer', () => {

@@ -4,7 +4,6 @@ import { Widget } from '@lumino/widgets';
 
 import { CommandIDs } from '../../commands/commandIds';
 import { addModelCommands } from '../../commands/modelCommands';
-import { followReachability } from '../../commands/reachability';
 import { JobsPanel } from '../../sidebar/jobsPanel';
 import { rowCommands } from '../../sidebar/rowMenu';
 import { applyFailure } from '../../state/connectionState';
@@ -187,8 +186,7 @@ describe('the menu of a row', () => {
     const model = new FakeModel();
     model.state = state;
     const commands = new CommandRegistry();
-    addModelCommands(commands, model, trans);
-    followReachability(commands, model);
+    const added = addModelCommands(commands, model, trans);
     const told: (string | undefined)[] = [];
     commands.commandChanged.connect((_, { id }) => told.push(id));
     model.become({ ...state, seq: 2 });
@@ -199,6 +197,10 @@ describe('the menu of a row', () => {
     expect(commands.isEnabled(CommandIDs.releasePool)).toBe(false);
     model.become(state);
     expect(commands.isEnabled(CommandIDs.releasePool)).toBe(true);
+    added.dispose();
+    told.length = 0;
+    model.become(lost);
+    expect(told).toEqual([]);
   });
 
   it('is not there beside the rows', async () => {

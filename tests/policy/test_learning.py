@@ -12,12 +12,12 @@ from jupyter_smx.model.results.reports import Why
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.policy.preload import (
     EXCLUDED_PACKAGES,
+    import_seconds,
     note_missing_preloads,
     preload_allowed,
     preload_candidates,
     preload_costs,
     preload_notes,
-    import_seconds,
 )
 
 NAMES = st.sampled_from(["numpy", "torch", "torch.nn", "sklearn", "sklearn.svm", "json", "os.path", "mine"])

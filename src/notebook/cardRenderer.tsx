@@ -30,6 +30,7 @@ import type { ICardSnapshot } from './cardSnapshot';
 import { CARD_MIME_TYPE, parseCard } from './cardSnapshot';
 import type { ClosedFailures } from './closedFailures';
 import { OtherRecordsRemark } from './otherRecordsRemark';
+import { StartLine } from './startLine';
 
 /** Seconds after its end in which the card of a failed job opens by itself; cards of old notebooks stay closed. */
 const RECENT = 3600;
@@ -124,6 +125,11 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     }
     const live = this._live();
     const job = live ?? this._card.summary;
+    if (!job && this._card.submission !== null) {
+      const { name, submission, at } = this._card;
+      const age = at === null ? Infinity : this._now() - at;
+      return <StartLine name={name} submission={submission} age={age} trans={this.trans} />;
+    }
     if (!job) {
       return <span className="jp-smx-name">{plainText(this._card.name, NAME_LIMIT)}</span>;
     }
@@ -297,9 +303,9 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     if (this._card === null) {
       return;
     }
-    const { id, array, summary, recordsId } = this._card;
+    const { id, array, summary, submission, recordsId } = this._card;
     const isOver = array ? isArrayFinal(array.states) : summary !== null && isFinal(summary);
-    if (!isOver) {
+    if (!isOver && submission !== 'failed') {
       this.model.expectJob(id, recordsId);
     }
   }

@@ -10,11 +10,16 @@ import { plainJob } from '../state/plainRecords';
 
 export const CARD_MIME_TYPE = 'application/vnd.jupyter-smx.card+json';
 
+/** A submission that waits for the start of the controller, or one without a job. */
+export type Submission = 'starting' | 'failed';
+
 /** What the kernel put into the cell's output. */
 export interface ICardSnapshot {
   id: string;
   name: string;
   summary: JobSummary | null;
+  /** How far the submission is, on a card that the kernel makes before there is a job; null on others. */
+  submission: Submission | null;
   /** There where the card is of many jobs. */
   array: IArraySnapshot | null;
   /** The ID of the records that have the job; empty on older cards. */
@@ -30,14 +35,15 @@ export function parseCard(data: ReadonlyPartialJSONValue | undefined): ICardSnap
   if (typeof data !== 'object' || data === null || Array.isArray(data)) {
     return null;
   }
-  const { id, name, summary, array, states, records_id, at } = data as Record<string, unknown>;
+  const { id, name, summary, submission, array, states, records_id, at } = data as Record<string, unknown>;
   if (typeof id !== 'string' || typeof name !== 'string') {
     return null;
   }
   return {
     id,
-    name: plainText(name, NAME_LIMIT),
-    summary: isSummary(summary) ? plainJob({ ...summary, ...outlookOf(summary) }) : null,
+    name,
+    summary: isSummary(summary) ? { ...summary, ...outlookOf(summary) } : null,
+    submission: submission === 'starting' || submission === 'failed' ? submission : null,
     array: arrayOf(id, array, states),
     recordsId: typeof records_id === 'string' ? records_id : '',
     at: typeof at === 'number' ? at : null

@@ -46,7 +46,9 @@ def submit_array(
 
     :raises SmxError: the controller refuses one of them; nothing was created.
     """
-    summary = session.client.submit_array(os.urandom(16).hex(), spec, tasks, title=title, max_concurrent=max_concurrent)
+    array_id = os.urandom(16).hex()
+    with session.start_card(array_id, spec.base_name or spec.kind):
+        summary = session.client.submit_array(array_id, spec, tasks, title=title, max_concurrent=max_concurrent)
     watch = session.watcher.refresh_and_watch_array
     made = JobArray(summary, session.client, session.attach, watch, calls)
     session.latest_handle = made

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from jupyter_smx.kernel.api.watcher import Watcher
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.display.card import card_of
 from jupyter_smx.kernel.display.screen import Screen
+from jupyter_smx.kernel.display.start_card import StartCard
 from jupyter_smx.kernel.failures.exceptions import MissingVariables
 from jupyter_smx.kernel.handles.job import Job
 from jupyter_smx.kernel.logs import reader as log
@@ -26,11 +28,12 @@ from jupyter_smx.kernel.request.code_files import CodeFiles
 from jupyter_smx.kernel.request.origin import cell_id_of, notebook_of, revision_of
 from jupyter_smx.kernel.request.request import SubmissionContext, current_folder
 from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.name import job_name
 from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.rerun_spec import spec_for_rerun
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from jupyter_smx.kernel.client.client import Client
     from jupyter_smx.kernel.display.screen import CardLike
@@ -81,6 +84,9 @@ class Session:
         self._pending_bindings: list[Job] = []
         self._jobs_without_tail: set[str] = set()
         self._has_noted_records = False
+        self._submission = threading.local()
+        """``card`` is of what this thread submits; None after it was shown."""
+        client.before_start = self._show_start
         connect = partial(autostart.client_without_autostart, _NOTICE_PATIENCE)
         self._pool_notices = PoolNotices(connect, client.released_pools)
         self._reports_pools = False
@@ -127,7 +133,9 @@ class Session:
 
         :raises SmxError: the controller refuses it; nothing was created.
         """
-        record = self.client.submit(os.urandom(16).hex(), spec)
+        job_id = os.urandom(16).hex()
+        with self.start_card(job_id, spec.base_name or spec.kind):
+            record = self.client.submit(job_id, spec)
         job = self.attach(record)
         self.latest_handle = job
         self.show(card_of(record, time.time()))
@@ -135,6 +143,24 @@ class Session:
         self.watcher.watch(job)
         self.follow_pool(job)
         return job
+
+    @contextmanager
+    def start_card(self, submitted_id: str, base_name: str) -> Iterator[None]:
+        """Show a card at once if the request inside has to start a controller, which takes seconds.
+
+        ``submitted_id`` is the id of the job or array that the request creates.
+        """
+        card = StartCard(id=submitted_id, name=job_name(base_name, submitted_id), at=time.time())
+        self._submission.card = card
+        try:
+            yield
+        except BaseException:
+            # An interrupted cell, too: otherwise the card would say forever that the controller starts.
+            if self._submission.card is None:
+                self.screen.update(msgspec.structs.replace(card, submission="failed"))
+            raise
+        finally:
+            self._submission.card = None
 
     def follow_pool(self, handle: Job | JobArray) -> None:
         """Report before a later cell if the pool of a job or an array ends before its keep-alive."""
@@ -151,11 +177,8 @@ class Session:
             _print_warning(sentence)
 
     def show(self, card: CardLike) -> None:
-        """Show the card of a submission; the first one notes if the records end with this machine."""
-        if self.shell is not None and not self._has_noted_records:
-            self._has_noted_records = True
-            if note := controller_launch.records_note():
-                _print_warning(note)
+        """Show the card of what was handed in; the first one says if the records end with this machine."""
+        self._note_records()
         self.screen.show(card)
 
     def stop(self, job_id: str) -> None:
@@ -216,6 +239,20 @@ class Session:
             self.shell.events.unregister(_CELL_START, self.report_ended_pools)
         self.watcher.close()
         self.client.close()
+
+    def _show_start(self) -> None:
+        """Show the card of what this thread submits, once."""
+        card = getattr(self._submission, "card", None)
+        if card is not None:
+            self._submission.card = None
+            self._note_records()
+            self.screen.show_start(card)
+
+    def _note_records(self) -> None:
+        if self.shell is not None and not self._has_noted_records:
+            self._has_noted_records = True
+            if note := controller_launch.records_note():
+                _print_warning(note)
 
     def _draw(self, job: Job) -> None:
         if self.screen.is_closed(job.id):

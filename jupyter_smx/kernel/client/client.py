@@ -128,6 +128,8 @@ class Client:
         self._repeat = repeat
         self._timeout = patience
         self._start = start
+        self.before_start: Callable[[], object] = _do_nothing
+        """Called by the thread of a request before it starts a controller."""
         self._quick = Connection(path)
         self._waiting = threading.local()
         # Weakly, because a thread that ends takes its connection with it.
@@ -377,7 +379,7 @@ class Client:
             raise _too_large(len(body))
         connection = self._connection(waits=wait > 0)
         method, may_repeat = METHODS[action], action not in UNREPEATABLE
-        tries = AnswerWait(self._repeat, self._start, lambda: self._closed, may_repeat=may_repeat)
+        tries = AnswerWait(self._repeat, self._start_controller, lambda: self._closed, may_repeat=may_repeat)
         try:
             answer = tries.exchange(lambda: connection.exchange(method, target, body, self._timeout + wait))
         except UnavailableError as error:
@@ -393,6 +395,10 @@ class Client:
             raise from_body(_error_body(answer))
         return answer
 
+    def _start_controller(self) -> None:
+        self.before_start()
+        self._start()
+
     def _connection(self, *, waits: bool) -> Connection:
         if not waits:
             return self._quick
@@ -401,6 +407,10 @@ class Client:
             found = self._waiting.connection = Connection(self.path)
             self._connections.add(found)
         return found
+
+
+def _do_nothing() -> None:
+    pass
 
 
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}

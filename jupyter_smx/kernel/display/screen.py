@@ -48,11 +48,19 @@ class Screen:
         self._widgets: dict[str, WidgetCard] = {}
         self._lock = threading.Lock()
         self._closed: set[str] = set()
+        self._starting: set[str] = set()
+        """IDs of the cards that stand in the place of the first card of a job or an array."""
 
     @property
     def has_front_end(self) -> bool:
         """Return True for a front end that draws displays (a kernel), False for text only (a terminal)."""
         return getattr(self._shell, "kernel", None) is not None
+
+    def show_start(self, card: CardLike) -> None:
+        """Show a card at once whose place :meth:`show` takes for the same id; a terminal shows nothing."""
+        if self.has_front_end:
+            self._starting.add(card.id)
+            self._publish(self._bundle(card), transient={"display_id": _display_id(card)})
 
     def show(self, card: CardLike) -> None:
         """Put a new card under the running cell; in a terminal, its line."""
@@ -61,7 +69,9 @@ class Screen:
             if isinstance(card, Card) and uses_widgets(self.style, self._shell.user_ns):
                 made = self._widgets[card.id] = WidgetCard(card, self._actions)
                 bundle = made.bundle(bundle)
-            self._publish(bundle, transient={"display_id": _display_id(card)})
+            how = {"update": True} if card.id in self._starting else {}
+            self._starting.discard(card.id)
+            self._publish(bundle, transient={"display_id": _display_id(card)}, **how)
         elif self._shell is not None:
             print(card.line())  # noqa: T201 - what the user reads in a terminal
 

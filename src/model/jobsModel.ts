@@ -106,8 +106,9 @@ export class JobsModel implements IJobsModel, IDisposable {
       this._become({ ...this._state, cardRecords: new Set([...cardRecords, recordsId]) });
     }
     const isListed = jobs.has(id) || arrays.has(id);
-    const isReachable = connectionStatus === 'ready' || connectionStatus === 'asleep';
-    if (!isListed && this._expectation.beginFor(id) && isReachable) {
+    // A card that is drawn before the first listing causes it: a restored page need not be complete for that.
+    const isUsual = connectionStatus !== 'failing' && connectionStatus !== 'missing';
+    if (!isListed && this._expectation.beginFor(id) && isUsual) {
       void this.catchUp();
     }
   }
@@ -115,7 +116,8 @@ export class JobsModel implements IJobsModel, IDisposable {
   async setFinishedLimit(limit: number): Promise<void> {
     if (limit !== this._state.limit) {
       this._state = { ...this._state, limit };
-      await (this._state.connectionStatus === 'unknown' ? null : this.refresh());
+      const isListed = this._state.connectionStatus !== 'unknown' || this._working !== null;
+      await (isListed ? this.refresh() : null);
     }
   }
 

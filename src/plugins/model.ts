@@ -27,7 +27,9 @@ export const modelPlugin: JupyterFrontEndPlugin<IJobsModel> = {
         void model.catchUp();
       }
     });
-    void app.restored.then(() => model.refresh());
+    void app.restored.then(() =>
+      model.state.connectionStatus === 'unknown' ? model.refresh() : null
+    );
     return model;
   }
 };

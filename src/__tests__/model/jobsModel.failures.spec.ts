@@ -157,6 +157,22 @@ describe('the model in trouble', () => {
     expect(server.asked).toEqual([]);
   });
 
+  it('lists at once for cards that are drawn before the page is complete', async () => {
+    server.jobList = [job(1)];
+    model.expectJob('job-1', '');
+    model.expectJob('job-2', '');
+    await settled();
+    expect(server.asked).toEqual(['controller', 'jobs', 'pools', 'changes since 0']);
+    expect(model.state.jobs.has('job-1')).toBe(true);
+  });
+
+  it('takes over a number of finished jobs that is set while it lists for the first time', async () => {
+    server.jobList = Array.from({ length: 50 }, (_, i) => completed(50 - i));
+    model.expectJob('job-51', '');
+    await model.setFinishedLimit(20);
+    expect(model.state.jobs.size).toBe(20);
+  });
+
   it('reads nothing for a card of a job that is listed', async () => {
     server.jobList = [job(1)];
     await model.refresh();

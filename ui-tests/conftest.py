@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from gate import Gate
 from lab import Lab
-from labserver import LabServer
+from labserver import THIS_INSTALLATION, Installation, LabServer
 from playwright.sync_api import sync_playwright
 from plugins.second_chances import (
     pytest_handlecrashitem,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["pytest_handlecrashitem", "pytest_runtest_protocol", "pytest_sessionfinish", "pytest_sessionstart"]
 
+OPTION = "--lab-python"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 pytest_plugins = ("plugins.temporary_files",)
 ARGUMENTS = [
@@ -35,6 +36,13 @@ ARGUMENTS = [
     "--disable-component-update",
     "--no-first-run",
 ]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that chooses another JupyterLab."""
+    parser.addoption(
+        OPTION, metavar="PYTHON", help="run the JupyterLab and the jupyter_smx that are installed for this Python"
+    )
 
 
 def browser_path() -> str:
@@ -61,9 +69,18 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def running_server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+def installation(pytestconfig: pytest.Config) -> Installation:
+    """Give the JupyterLab that is tested: this checkout's environment, or the one that the option names."""
+    python = pytestconfig.getoption(OPTION)
+    return Installation(python, checkout=None) if python else THIS_INSTALLATION
+
+
+@pytest.fixture(scope="session")
+def running_server(
+    browser: Browser, installation: Installation, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LabServer]:
     del browser  # without one nothing needs to start
-    server = LabServer(tmp_path_factory.mktemp("lab"))
+    server = LabServer(tmp_path_factory.mktemp("lab"), installation=installation)
     try:
         server.wait_ready()
         yield server
@@ -81,10 +98,12 @@ def server(running_server: LabServer) -> Iterator[LabServer]:
 
 
 @pytest.fixture
-def halved_server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+def halved_server(
+    browser: Browser, installation: Installation, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LabServer]:
     """Give a server whose administrator switched the server extension off."""
     del browser
-    server = LabServer(tmp_path_factory.mktemp("half"), server_half=False)
+    server = LabServer(tmp_path_factory.mktemp("half"), server_half=False, installation=installation)
     try:
         server.wait_ready()
         yield server

@@ -11,7 +11,8 @@ import sys
 import urllib.error
 import urllib.request
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import nbformat
 
@@ -19,7 +20,7 @@ from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
 BASE = "/user/x/"
 MARK = "JUPYTER_SMX_TEST_RUN"
@@ -30,11 +31,45 @@ END_LIMIT = 20.0
 FINAL = {"Completed", "Failed", "Stopped"}
 
 
+class Installation(NamedTuple):
+    """Which JupyterLab a server runs, and which code of this extension."""
+
+    python: str = sys.executable
+    checkout: Path | None = Path(__file__).parents[1]
+    """The checkout with the code and the built labextension; None: those that are installed for ``python``."""
+
+    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of the server's process."""
+        kept = {name: value for name, value in variables.items() if name != "PYTHONPATH"}
+        programs = {"PATH": os.pathsep.join([str(Path(self.python).parent), kept.get("PATH", os.defpath)])}
+        return kept | programs | ({} if self.checkout is None else {"PYTHONPATH": str(self.checkout)})
+
+    def labextensions(self, folder: Path) -> list[str]:
+        """Return folders with labextensions that come before the installed ones; a link is made in ``folder``.
+
+        In a clone that shares an environment, the installed labextension is that of another checkout.
+        """
+        built = None if self.checkout is None else self.checkout / "jupyter_smx" / "labextension"
+        if built is None or not built.exists():
+            return []
+        link = folder / "jupyter-smx"
+        if not link.is_symlink():
+            folder.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(built)
+        return [str(folder)]
+
+
+THIS_INSTALLATION = Installation()
+
+
 class LabServer:
     """Listens on 127.0.0.1 with a token and with XSRF checks, under a base URL as a hub gives one."""
 
-    def __init__(self, folder: Path, *, server_half: bool = True) -> None:
+    def __init__(
+        self, folder: Path, *, server_half: bool = True, installation: Installation = THIS_INSTALLATION
+    ) -> None:
         self.folder = folder
+        self._installation = installation
         self.notebooks = folder / "notebooks"
         self.notebooks.mkdir(parents=True)
         self.token = self._current = secrets.token_hex(16)
@@ -123,7 +158,7 @@ class LabServer:
     def submit(self, base_name: str, source: str, keep_alive: int = 0, *, spot: bool = False) -> str:
         """Hand in a training job as a program does, and give its name."""
         spec = {"kind": "train", "source": source, "base_name": base_name, "keep_alive": keep_alive, "spot": spot}
-        wish = {"id": secrets.token_hex(16), "spec": spec | {"python": sys.executable}}
+        wish = {"id": secrets.token_hex(16), "spec": spec | {"python": self._installation.python}}
         return str(self.ask("POST", "jupyter-smx/jobs", wish)["name"])
 
     def is_running(self) -> bool:
@@ -170,7 +205,8 @@ class LabServer:
     def _started(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         with (self.folder / "server.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "jupyter", "lab", "--no-browser"],
+                # `-m jupyter lab` would run the first jupyter-lab of PATH.
+                [self._installation.python, "-m", "jupyterlab", "--no-browser"],
                 env=self._environment() | environment,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
@@ -199,7 +235,7 @@ class LabServer:
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER"))}
-        return kept | {
+        return self._installation.environment(kept) | {
             "JUPYTER_CONFIG_DIR": str(self.folder / "config"),
             "JUPYTER_DATA_DIR": str(self.folder / "data"),
             "JUPYTER_RUNTIME_DIR": str(self.folder / "runtime"),
@@ -210,6 +246,7 @@ class LabServer:
 
     def _configure(self, token: str, config: dict[str, Any]) -> None:
         # A file, for everybody on the machine can read a token on a command line.
+        labextensions = self._installation.labextensions(self.folder / "labextensions")
         wanted: dict[str, dict[str, Any]] = {
             "ServerApp": {
                 "ip": "127.0.0.1",
@@ -223,9 +260,10 @@ class LabServer:
             }
             | config,
             "IdentityProvider": {"token": token},
-            "JupyterNotebookApp": {"expose_app_in_browser": True},
+            "JupyterNotebookApp": {"expose_app_in_browser": True, "extra_labextensions_path": labextensions},
             "LabApp": {
                 "expose_app_in_browser": True,
+                "extra_labextensions_path": labextensions,
                 "extension_manager": "readonly",
                 "user_settings_dir": str(self.folder / "settings"),
                 "workspaces_dir": str(self.folder / "workspaces"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from lab import WAKE
 from playwright.sync_api import expect
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from labserver import LabServer
 
 
+@pytest.mark.core
 def test_the_status_bar_counts_and_leads_to_the_panel(lab: Lab, server: LabServer, gate: Gate) -> None:
     lab.open()
     server.submit("counted", gate.code)
@@ -25,6 +27,7 @@ def test_the_status_bar_counts_and_leads_to_the_panel(lab: Lab, server: LabServe
     lab.photograph("status-bar")
 
 
+@pytest.mark.core
 def test_a_job_stands_among_what_runs_and_is_stopped_there_after_a_question(
     lab: Lab, server: LabServer, gate: Gate
 ) -> None:
@@ -41,6 +44,7 @@ def test_a_job_stands_among_what_runs_and_is_stopped_there_after_a_question(
     expect(row).to_have_count(0, timeout=WAKE)
 
 
+@pytest.mark.core
 def test_the_launcher_and_the_palette_lead_to_jobs_and_pools(lab: Lab, server: LabServer) -> None:
     lab.open()
     server.submit("kept", "print('done')", keep_alive=600)
@@ -52,6 +56,7 @@ def test_the_launcher_and_the_palette_lead_to_jobs_and_pools(lab: Lab, server: L
     expect(lab.panel.warm).to_have_count(0)
 
 
+@pytest.mark.core
 def test_a_row_opens_the_log_of_its_job_which_grows_while_the_job_runs(lab: Lab, server: LabServer, gate: Gate) -> None:
     lab.open()
     lab.panel.show()

@@ -7,6 +7,7 @@ import re
 import signal
 from typing import TYPE_CHECKING
 
+import pytest
 from lab import WAKE
 from playwright.sync_api import expect
 
@@ -35,6 +36,7 @@ threading.Thread(target=work).start()
 """
 
 
+@pytest.mark.core
 def test_an_open_card_says_all_of_a_job_while_it_runs_and_when_it_is_over(
     lab: Lab, server: LabServer, gate: Gate
 ) -> None:
@@ -98,6 +100,7 @@ def test_a_job_of_a_kernel_with_other_records_is_told_on_card_and_panel(
     eventually_blocking(lambda: process_scan.read_process(pid) is None, "the other controller ended", within=20.0)
 
 
+@pytest.mark.core
 def test_the_card_of_a_failed_job_opens_once_with_its_cure_and_stays_closed(lab: Lab, server: LabServer) -> None:
     server.write_notebook("cure.ipynb", "%load_ext jupyter_smx", "x = 1", "%%train --name cure\nprint(x)")
     lab.open("cure.ipynb")

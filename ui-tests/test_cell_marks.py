@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from lab import WAKE
 from playwright.sync_api import expect
 
@@ -20,6 +21,7 @@ def mark_of(lab: Lab, number: int) -> Locator:
     return lab.page.locator(".jp-Notebook .jp-Cell").nth(number).locator(".jp-Cell-inputArea .jp-smx-cell-mark")
 
 
+@pytest.mark.core
 def test_a_cell_shows_how_its_job_stands_through_a_reload_and_until_its_output_is_cleared(
     lab: Lab, server: LabServer, gate: Gate
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from lab import WAKE
 from playwright.sync_api import expect
 from test_axe import AXE, RUN, THEMES
@@ -58,6 +59,7 @@ def opened(lab: Lab, name: str) -> JobView:
     return view
 
 
+@pytest.mark.core
 def test_enter_on_a_row_opens_a_view_that_follows_the_job_and_needs_no_mouse(
     lab: Lab, server: LabServer, gate: Gate
 ) -> None:
@@ -175,6 +177,7 @@ def test_two_jobs_are_compared_from_the_palette(lab: Lab, server: LabServer) -> 
     lab.photograph("job-compare")
 
 
+@pytest.mark.core
 def test_an_open_view_is_there_after_the_page_was_loaded_again(lab: Lab, server: LabServer) -> None:
     lab.open()
     name = server.submit("again", "print('once')")

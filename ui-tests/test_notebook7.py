@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from lab import KERNEL_LIMIT, WAKE
 from playwright.sync_api import expect
 
@@ -17,6 +18,7 @@ print("in a page of its own")
 """
 
 
+@pytest.mark.core
 def test_a_cell_runs_as_a_job_with_its_card_the_panel_and_its_log(
     lab: Lab, server: LabServer, allowed: list[str]
 ) -> None:
@@ -44,6 +46,7 @@ def test_a_cell_runs_as_a_job_with_its_card_the_panel_and_its_log(
     lab.photograph("notebook7")
 
 
+@pytest.mark.core
 def test_the_list_of_files_opens_without_a_complaint(lab: Lab, allowed: list[str]) -> None:
     allowed.append("reading 'schema'")
     lab.visit("tree")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from lab import WAKE, clock
 from playwright.sync_api import expect
 
@@ -27,6 +28,7 @@ def wait_for_next_second(row: Locator) -> None:
     expect(clock(row)).not_to_have_text(before)
 
 
+@pytest.mark.core
 def test_nothing_complains_and_nothing_starts_when_lab_opens_before_any_job(lab: Lab, server: LabServer) -> None:
     server.end_controller()
     lab.open()
@@ -38,6 +40,7 @@ def test_nothing_complains_and_nothing_starts_when_lab_opens_before_any_job(lab:
     assert server.is_running()
 
 
+@pytest.mark.core
 def test_a_cells_job_is_seen_from_its_first_line_to_its_end(lab: Lab, server: LabServer, gate: Gate) -> None:
     server.write_notebook("whole.ipynb", "%load_ext jupyter_smx", f"%%train --name whole\n{gate.code}")
     lab.open("whole.ipynb")
@@ -59,6 +62,7 @@ def test_a_cells_job_is_seen_from_its_first_line_to_its_end(lab: Lab, server: La
     lab.photograph("finished")
 
 
+@pytest.mark.core
 def test_the_toast_of_a_job_that_failed_leads_to_the_job_and_the_panel_says_the_line(
     lab: Lab, server: LabServer
 ) -> None:
@@ -71,6 +75,7 @@ def test_the_toast_of_a_job_that_failed_leads_to_the_job_and_the_panel_says_the_
     expect(lab.panel.finished("broken")).to_contain_text("Failed: ZeroDivisionError, line 2")
 
 
+@pytest.mark.core
 def test_a_pool_counts_down_stays_longer_when_asked_and_goes_when_released(lab: Lab, server: LabServer) -> None:
     lab.open()
     lab.panel.show()
@@ -87,6 +92,7 @@ def test_a_pool_counts_down_stays_longer_when_asked_and_goes_when_released(lab: 
     expect(lab.panel.region).to_contain_text("No warm pools.")
 
 
+@pytest.mark.core
 def test_a_page_that_is_loaded_again_shows_the_job_and_goes_on_with_it(lab: Lab, server: LabServer, gate: Gate) -> None:
     server.write_notebook("again.ipynb", "%load_ext jupyter_smx", f"%%train --name again\n{gate.code}")
     lab.open("again.ipynb")
@@ -104,6 +110,7 @@ def test_a_page_that_is_loaded_again_shows_the_job_and_goes_on_with_it(lab: Lab,
     expect(lab.card("again")).to_contain_text("Completed")
 
 
+@pytest.mark.core
 def test_a_job_is_stopped_from_the_panel_after_a_question(lab: Lab, server: LabServer, gate: Gate) -> None:
     lab.open()
     lab.panel.show()

@@ -105,7 +105,7 @@ SEED ?= 1
 chaos: $(STAMP) ## kill, freeze and fill for MINUTES=1 by SEED=1, in namespaces of its own, and check what must hold
 	$(VENV)/bin/python tests/faults/chaos/run_chaos.py loop --minutes $(MINUTES) --seed $(SEED)
 
-test-heavy: $(STAMP) openmpi java docker.io podman rootless gcc openssh nginx ## run the heavy tests; what is green goes into tests/heavy.json
+test-heavy: build openmpi java docker.io podman rootless gcc openssh nginx chromium ## run the heavy tests; what is green goes into tests/heavy.json
 	$(VENV)/bin/python tests/heavy.py $(HEAVY) $(PARTS)
 
 # A copy of the checkout is changed, never this one.

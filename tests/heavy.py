@@ -90,6 +90,22 @@ PARTS: Mapping[str, Part] = {
     ),
     "libraries": Part(covers=("jupyter_smx/agent", "tests/faults/pytorch.py")),
     "mpi": Part(covers=_FRAMEWORKS),
+    "oldest_lab": Part(
+        covers=(
+            "jupyter-config",
+            "jupyter_smx/kernel/display",
+            "jupyter_smx/server",
+            "package.json",
+            "pyproject.toml",
+            "schema",
+            "src",
+            "style",
+            "tests/worlds/oldest_lab/conftest.py",
+            "tests/worlds/oldest_lab/oldest_packages.py",
+            "tsconfig.json",
+            "ui-tests",
+        )
+    ),
     "pip": Part(covers=("jupyter_smx/controller/environments", "jupyter_smx/agent/code/environment_build.py")),
     "podman": Part(covers=_DAEMONS),
     "random": Part(

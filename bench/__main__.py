@@ -1,7 +1,7 @@
-"""Print measured figures: warm starts, many jobs, memory, variables, inputs, GPUs, logs, lab, groups, ranks, engines.
+"""Print measured figures: warm starts, many jobs, memory, variables, inputs, GPUs, logs, pages, ranks, engines.
 
-    python -m bench [warm] [round_trip] [many] [memory] [send] [input] [gpu] [log] [lab] [heterogeneous] [torchrun]
-                    [docker] [ssh] [compare --other CHECKOUT]
+    python -m bench [warm] [round_trip] [many] [memory] [send] [input] [gpu] [log] [lab] [cards] [heterogeneous]
+                    [torchrun] [docker] [ssh] [compare --other CHECKOUT] [compare_pages --other CHECKOUT]
                     [--jobs 100] [--rounds 3] [--preload bare sklearn torch]
 
 Every figure of a row comes from one run on one machine; quote the ratios, not the milliseconds.
@@ -24,11 +24,13 @@ PARTS = (
     "gpu",
     "log",
     "lab",
+    "cards",
     "heterogeneous",
     "torchrun",
     "docker",
     "ssh",
     "compare",
+    "compare_pages",
 )
 
 
@@ -41,7 +43,7 @@ def main() -> None:
     parser.add_argument("--preload", nargs="*", choices=[*PRELOADS])
     parser.add_argument("--burst", type=int, default=1_000, help="jobs that are handed in at once")
     parser.add_argument("--soak", type=int, default=10_000, help="jobs over which memory is watched")
-    parser.add_argument("--other", default="", help="another checkout, for compare")
+    parser.add_argument("--other", default="", help="another checkout, for compare, compare_pages and cards")
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
     if unknown:

@@ -21,14 +21,15 @@ from jupyter_smx import controller_launch
 from jupyter_smx.kernel.client.client import Client
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "ui-tests"))  # the server and the page of the browser tests
+# The server and the page of the browser tests, and the plugins of both kinds of tests.
+sys.path[:0] = [str(ROOT / "ui-tests"), str(ROOT / "tests")]
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
     from lab import Lab
-    from labserver import LabServer
+    from labserver import Installation, LabServer
     from playwright.sync_api import Browser, Page
 
 FINISHED = 10_000
@@ -123,12 +124,13 @@ def run(options: argparse.Namespace) -> None:
     """Print what the page did, and what loading it costs with and without this extension."""
     del options
     from conftest import ARGUMENTS, browser_path  # noqa: PLC0415 - of the browser tests
+    from labserver import THIS_INSTALLATION  # noqa: PLC0415 - of the browser tests
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only wanted here
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path(), args=ARGUMENTS)
         for running in RUNNING:
-            _say(_crowded(browser, running), running)
+            _say(crowded(browser, running, THIS_INSTALLATION), running)
         _say_log(_log_times(browser))
         _say_starts(_starts(browser))
         browser.close()
@@ -154,10 +156,10 @@ def _say(found: Figures, running: int) -> None:
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[LabServer]:
-    from labserver import LabServer  # noqa: PLC0415 - of the browser tests
+def _server(folder: Path, installation: Installation | None = None) -> Iterator[LabServer]:
+    from labserver import THIS_INSTALLATION, LabServer  # noqa: PLC0415 - of the browser tests
 
-    server = LabServer(folder)
+    server = LabServer(folder, installation=installation or THIS_INSTALLATION)
     try:
         server.wait_ready()
         yield server
@@ -170,12 +172,14 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 @contextmanager
-def _crowd(folder: Path) -> Iterator[None]:
-    """Serve the data folder of a server by a controller over pretended hosts."""
+def _crowd(folder: Path, checkout: Path) -> Iterator[None]:
+    """Serve the data folder of a server by a checkout's controller over pretended hosts."""
     os.environ[controller_launch.DATA_DIR_VARIABLE] = str(folder / "smx")
     said = folder / "said"
+    command = [sys.executable, "-m", "bench.crowd", str(FINISHED), str(NEWS)]
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
     with said.open("wb") as out:
-        crowd = subprocess.Popen([sys.executable, "-m", "bench.crowd", str(FINISHED), str(NEWS)], cwd=ROOT, stdout=out)
+        crowd = subprocess.Popen(command, cwd=checkout, env=environment, stdout=out)
     try:
         while not controller_launch.is_listening():
             time.sleep(0.05)
@@ -187,10 +191,12 @@ def _crowd(folder: Path) -> Iterator[None]:
         crowd.wait()
 
 
-def _crowded(browser: Browser, running: int) -> Figures:
+def crowded(browser: Browser, running: int, installation: Installation) -> Figures:
+    """Watch a page of an installation of a checkout, with so many running jobs."""
     from lab import Lab  # noqa: PLC0415 - of the browser tests
 
-    with _folder() as folder, _crowd(Path(folder)), _server(Path(folder)) as server:
+    checkout = installation.checkout or ROOT
+    with _folder() as folder, _crowd(Path(folder), checkout), _server(Path(folder), installation) as server:
         _hand_in(running)
         page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
         lab: Lab = Lab(page, server)

@@ -105,7 +105,7 @@ def measure(
     found: dict[str, tuple[list[float], list[float], list[float]]] = {name: ([], [], []) for name in sides}
     for _ in range(rounds):
         for name, installation in sides.items():
-            with served(installation) as server:
+            with lab_server(installation) as server:
                 found[name][0].append(first_card(browser, server))
                 since_notebook, since_reload = live_cards(browser, server)
             found[name][1].append(since_notebook)
@@ -127,7 +127,7 @@ def _figures(times: list[float]) -> str:
 
 
 @contextmanager
-def served(installation: Installation) -> Iterator[LabServer]:
+def lab_server(installation: Installation) -> Iterator[LabServer]:
     """Serve JupyterLab of an installation in a folder of its own."""
     from labserver import LabServer  # noqa: PLC0415 - of the browser tests
 

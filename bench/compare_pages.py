@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
         found: dict[str, list[lab.Figures]] = {name: [] for name in sides}
         for _ in range(options.rounds):
             for name, installation in sides.items():
-                found[name].append(lab.crowded(browser, RUNNING, installation))
+                found[name].append(lab.crowd_figures(browser, RUNNING, installation))
         browser.close()
     before, after = found["other"], found["this"]
     print(f"  {options.rounds} rounds in turns, medians of rounds {'other':>10} {'this':>9}")

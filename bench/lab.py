@@ -130,7 +130,7 @@ def run(options: argparse.Namespace) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path(), args=ARGUMENTS)
         for running in RUNNING:
-            _say(crowded(browser, running, THIS_INSTALLATION), running)
+            _say(crowd_figures(browser, running, THIS_INSTALLATION), running)
         _say_log(_log_times(browser))
         _say_starts(_starts(browser))
         browser.close()
@@ -191,7 +191,7 @@ def _crowd(folder: Path, checkout: Path) -> Iterator[None]:
         crowd.wait()
 
 
-def crowded(browser: Browser, running: int, installation: Installation) -> Figures:
+def crowd_figures(browser: Browser, running: int, installation: Installation) -> Figures:
     """Watch a page of an installation of a checkout, with so many running jobs."""
     from lab import Lab  # noqa: PLC0415 - of the browser tests
 

@@ -49,7 +49,7 @@ class Screen:
         self._lock = threading.Lock()
         self._closed: set[str] = set()
         self._starting: set[str] = set()
-        """IDs of the cards that stand in the place of the first card of a job or an array."""
+        """IDs of the jobs and arrays whose start card has no successor yet."""
 
     @property
     def has_front_end(self) -> bool:
@@ -57,7 +57,7 @@ class Screen:
         return getattr(self._shell, "kernel", None) is not None
 
     def show_start(self, card: CardLike) -> None:
-        """Show a card at once whose place :meth:`show` takes for the same id; a terminal shows nothing."""
+        """Show a card until :meth:`show` replaces it by one with the same id; a terminal shows nothing."""
         if self.has_front_end:
             self._starting.add(card.id)
             self._publish(self._bundle(card), transient={"display_id": _display_id(card)})

@@ -19,8 +19,8 @@ _TEXTS = {
 class StartCard(Struct, frozen=True, kw_only=True):
     """One snapshot: how far the submission is at ``at`` (seconds since the epoch).
 
-    ``id`` and ``name`` are those of the job or array that is submitted. Readers that do not know this card find both
-    where a job's card has them.
+    ``id`` and ``name`` are those of the job or array that is submitted. They have the same places as on a job's card,
+    for a reader without support for this one.
     """
 
     id: str

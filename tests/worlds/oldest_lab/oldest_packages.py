@@ -1,6 +1,6 @@
 """The oldest JupyterLab and Notebook that this extension supports, and their types, installed once into ``build``.
 
-The environment has the wheel of this checkout, which is built anew in each session. npm installs the types in the
+The environment has the wheel of this checkout, which each session builds again. npm installs the types in the
 versions that this JupyterLab itself was built with, so no file lists them a second time.
 """
 
@@ -107,7 +107,7 @@ def oldest_types(lab: OldestLab) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (lock,) = lab.folder.glob("lib/python*/site-packages/jupyterlab/staging/yarn.lock")
     ours = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
-    wanted = json.dumps(npm_package(ours, locked_versions(lock.read_text(encoding="utf-8"))), indent=2)
+    wanted = json.dumps(npm_package(ours, versions_in_lock(lock.read_text(encoding="utf-8"))), indent=2)
     with _lock():
         package = folder / "package.json"
         is_there = (folder / "ready").exists() and package.read_text(encoding="utf-8") == wanted
@@ -123,7 +123,7 @@ def oldest_types(lab: OldestLab) -> Path:
     return folder
 
 
-def locked_versions(lock: str) -> dict[str, str]:
+def versions_in_lock(lock: str) -> dict[str, str]:
     """Read the version of each package that must be JupyterLab's own from the text of its ``yarn.lock``."""
     found = {entry["name"]: entry["version"] for entry in _LOCK_ENTRY.finditer(lock)}
     return {name: version for name, version in found.items() if name.startswith(_SCOPES) or name in _SINGLE}

@@ -83,7 +83,10 @@ def test_a_card_whose_controller_does_not_start_says_that_there_is_no_job(
 
 
 @pytest.mark.usefixtures("starts")
-def test_a_terminal_has_one_line_for_a_job(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_has_one_line_for_a_job(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMX_WAIT", "0")
     assert shell.run_cell("%%train --name fit\npass").success
     assert "Starting" not in capsys.readouterr().out
 

@@ -39,18 +39,24 @@ def test_versions_of_jupyterlabs_own_packages_are_read_from_its_lock() -> None:
 def test_what_the_code_imports_has_jupyterlabs_version_and_everything_else_is_overridden() -> None:
     ours = {
         "dependencies": {"@jupyterlab/application": "^4.2.0", "react": "^18.2.0", "uplot": "^1.6.32"},
-        "devDependencies": {"@types/react": "^18.0.26", "typescript": "~5.9.3", "jest": "^29.2.0"},
+        "devDependencies": {
+            "@types/json-schema": "^7.0.11",
+            "@types/react": "^18.0.26",
+            "typescript": "~5.9.3",
+            "jest": "^29.2.0",
+        },
     }
     assert npm_package(ours, versions_in_lock(LOCK)) == {
         "private": True,
         "dependencies": {
-            "@jupyterlab/application": "4.2.0",
-            "react": "18.2.0",
+            "@jupyterlab/application": "~4.2.0",
+            "react": "~18.2.0",
             "uplot": "^1.6.32",
+            "@types/json-schema": "^7.0.11",
             "@types/react": "^18.0.26",
             "typescript": "~5.9.3",
         },
-        "overrides": {"@lumino/coreutils": "2.1.2"},
+        "overrides": {"@lumino/coreutils": "~2.1.2"},
     }
 
 

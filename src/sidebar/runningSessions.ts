@@ -53,8 +53,8 @@ export function runningManager(
     runningChanged: model.changed,
     shutdownLabel: trans.__('Stop'),
     shutdownAllLabel: trans.__('Stop All'),
-    shutdownAllConfirmationText: () =>
-      trans.__('All jobs will be stopped and all idle pools released.'),
+    // JupyterLab before 4.3 takes no function here.
+    shutdownAllConfirmationText: trans.__('All jobs will be stopped and all idle pools released.'),
     shutdownAll: () => {
       const ends = [
         ...runningJobs(model.state).map(job => model.stop(job)),

@@ -41,8 +41,8 @@ export function parseCard(data: ReadonlyPartialJSONValue | undefined): ICardSnap
   }
   return {
     id,
-    name,
-    summary: isSummary(summary) ? { ...summary, ...outlookOf(summary) } : null,
+    name: plainText(name, NAME_LIMIT),
+    summary: isSummary(summary) ? plainJob({ ...summary, ...outlookOf(summary) }) : null,
     submission: submission === 'starting' || submission === 'failed' ? submission : null,
     array: arrayOf(id, array, states),
     recordsId: typeof records_id === 'string' ? records_id : '',

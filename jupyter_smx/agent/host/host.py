@@ -51,7 +51,8 @@ EventListener = Callable[[Dict[str, Any]], None]
 class Isolation:
     """How jobs see this host: ``namespace`` with a real ``/opt/ml``, or ``variables`` and the reason why not.
 
-    In a namespace a reason says why jobs have the machine's ``/``.
+    In a namespace a reason says why jobs have the machine's ``/``. With ``links`` the machine's ``/opt/ml`` leads to
+    this host (``opt_ml``); everything else is as with ``variables``.
 
     In a ``container`` the world of the host was made before its agent, which mounts nothing there.
 

@@ -61,9 +61,17 @@ def with_source_dir(spec: JobSpec, code: CodeFiles) -> JobSpec:
         return spec
     from jupyter_smx.kernel.request.source_dir import pack  # noqa: PLC0415 - archives cost milliseconds that few jobs need
 
-    payloads = controller_launch.data_dir() / "payloads"
-    found = pack(folder, payloads, spec.entry_point, sends_all=spec.source_ignore == "none")
-    return msgspec.structs.replace(spec, source_dir=found)
+    script = "" if code.folder or not spec.entry_point else spec.filename
+    found = pack(
+        code.folder,
+        controller_launch.data_dir() / "payloads",
+        spec.entry_point,
+        dependencies=code.dependencies,
+        script=script,
+        sends_all=spec.source_ignore == "none",
+    )
+    folder = code.origin() or (str(Path(script).parent) if script else spec.working_directory)
+    return msgspec.structs.replace(spec, source_dir=msgspec.structs.replace(found, folder=folder))
 
 
 def pickle_variables(variables: Mapping[str, Any], where: str) -> Payload:

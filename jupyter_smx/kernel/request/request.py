@@ -224,18 +224,18 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         return text.replace(self.source_copy.folder, self.source_copy.origin) if self.source_copy else text
 
     def _interpreter(self, script: Script, here: SubmissionContext) -> interpreters.InterpreterChoice:
-        listed = requirements_file(script, self.source_dir) or dependency_requirements(self.dependencies)
-        required = listed if self.requirements == "" else self.requirements
+        required = self._requirements(script, here.folder)
         if self.python and here.interpreters_of(self.fields.get("engine", _ENGINE)) == "remote":
             return interpreters.pass_on_interpreter(self.python, required, here.folder)
         own = interpreters.InterpreterChoice(python=here.python, python_version=here.python_version)
         return interpreters.choose_interpreter(self.python, required, own, here.folder)
 
     def _requirements(self, script: Script, folder: Path) -> Requirements:
-        """Give what the job installs: what the user names, else what SageMaker installs for the contract."""
+        """Return what the job installs: what the user names, else what SageMaker installs for the contract."""
         is_v3 = self.fields.get("contract") == "v3"
         if self.requirements == "":
-            return "" if is_v3 else requirements_file(script, self.source_dir)
+            found = requirements_file(script, self.source_dir) or dependency_requirements(self.dependencies)
+            return "" if is_v3 else found
         return file_in_source_dir(self.requirements, self.source_dir, folder) if is_v3 else self.requirements
 
     def _preload_hints(self, imports: tuple[str, ...]) -> tuple[str, ...]:

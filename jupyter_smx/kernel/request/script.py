@@ -20,6 +20,8 @@ from jupyter_smx.model.spec.job_spec import is_entry_point
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jupyter_smx.model.options.code_options import Requirements
+
 _CODE = (".py", ".so", ".pyd")
 _OPTION = "--entry-point"
 _SHELL = ".sh"

@@ -53,10 +53,14 @@ def pack(
     entry_point: str = "",
     clock: Callable[[], int] = time.time_ns,
     *,
+    dependencies: Sequence[str] = (),
+    script: str = "",
     sends_all: bool = False,
 ) -> SourceDir:
     """Pack a folder into ``payloads/<sha256>.tar.gz``, mode 0600, unless it is there already.
 
+    ``dependencies`` are files and folders that are put beside its files; of equal names theirs is packed. Without a
+    ``folder`` ("") the ``script`` is packed with them, the path of the entry point, if there is one.
     ``clock`` gives nanoseconds since the epoch, as files have them. With ``sends_all`` nothing is excluded.
 
     :raises ValidationError: too large, a link that leads in a circle, an unreadable file, or an ignored entry point.
@@ -65,8 +69,14 @@ def pack(
     started = clock()
     ignored: list[str] = []
     walk = _Walk(frozenset({os.path.realpath(payloads.parent)}), ignored.append, sends_all=sends_all)
-    listing = list(islice(walk.files(folder, "", (), ()), MAX_FILES + 1))
-    files = _check_files(folder, listing, entry_point, sends_all=sends_all)
+    found: Iterable[SourceFile] = [_file(entry_point, script)] if script else []
+    if folder:
+        check_folder(folder)
+        found = walk.files(folder, "", (), ())
+    if dependencies:
+        found = _with_dependencies(found, dependencies, walk)
+    listing = list(islice(found, MAX_FILES + 1))
+    files = _check_files(folder or ", ".join(dependencies), listing, entry_point, sends_all=sends_all)
     fingerprint = pack_cache.fingerprint(files)
     digest = pack_cache.find(payloads, fingerprint)
     if not digest:
@@ -83,15 +93,13 @@ def pack(
     )
 
 
-def _with_dependencies(
-    walk: Iterable[SourceFile], dependencies: Iterable[str], above: _ParentFolders
-) -> Iterator[SourceFile]:
+def _with_dependencies(files: Iterable[SourceFile], dependencies: Iterable[str], walk: _Walk) -> Iterator[SourceFile]:
     """Yield files by their names, since the order of an archive is a part of its digest."""
-    found = {file.name: file for file in islice(walk, MAX_FILES + 1)}
+    found = {file.name: file for file in islice(files, MAX_FILES + 1)}
     for path in dependencies:
         name = name_in_job(path)
-        files = _walk(path, name, (), above) if Path(path).is_dir() else [_file(name, path)]
-        found.update((file.name, file) for file in islice(files, MAX_FILES + 1))
+        inside = walk.files(path, name, (), ()) if Path(path).is_dir() else [_file(name, path)]
+        found.update((file.name, file) for file in islice(inside, MAX_FILES + 1))
     yield from (found[name] for name in sorted(found))
 
 

@@ -101,9 +101,10 @@ class CodeOptions(TypedDict, total=False):
             metavar="DIR|ARCHIVE|URL",
             example="src",
             help="folder of code to put beside the script in the job; files that its .gitignore excludes stay behind, "
-            "see --source-ignore",
+            "see --source-ignore; or a .tar.gz archive with the code, or the URL of a folder or an archive, as "
+            "s3://BUCKET/code.tar.gz",
             keyword_help="folder of code to put beside the script in the job; files that its .gitignore excludes stay "
-            "behind, see ``source_ignore``",
+            "behind, see ``source_ignore``; or a ``.tar.gz`` archive with the code, or the URL of a folder or an archive",
             keyword_example="'src'",
             default="",
             field="source_dir",

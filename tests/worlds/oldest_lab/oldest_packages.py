@@ -55,7 +55,9 @@ class OldestLab(NamedTuple):
         foreign = ("JUPYTER", "JPY_", "PYTHON")
         variables = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         # Whatever is configured on this machine is for none of these programs.
-        variables |= {f"JUPYTER_{kind}_DIR": os.fspath(self.folder / "own" / kind.lower()) for kind in ("CONFIG", "DATA")}
+        variables |= {
+            f"JUPYTER_{kind}_DIR": os.fspath(self.folder / "own" / kind.lower()) for kind in ("CONFIG", "DATA")
+        }
         bin_folder = self.folder / "bin"
         done = subprocess.run(
             [os.fspath(bin_folder / words[0]), *words[1:]],

@@ -77,4 +77,6 @@ def test_the_core_behaviours_work_in_a_browser(lab: OldestLab, tmp_path: Path) -
             skip_or_fail(f"{len(skipped)} browser tests were skipped: {done.stdout[-600:]}")
         assert len(cases) >= FEWEST
         return
-    pytest.fail(f"pytest {' '.join(words)} ended with {done.returncode}:\n{done.stdout[-12_000:]}{done.stderr[-2_000:]}")
+    pytest.fail(
+        f"pytest {' '.join(words)} ended with {done.returncode}:\n{done.stdout[-12_000:]}{done.stderr[-2_000:]}"
+    )

@@ -321,7 +321,7 @@ def _environments(folder: DataFolder, limits: Limits) -> EnvironmentCache:
         Installer(limits.installer),
         limit=limits.environment_limit,
         max_unused=limits.environments_kept,
-        is_cleaned=folder.has_local_records,
+        clock=time.time if folder.has_local_records else None,
     )
 
 

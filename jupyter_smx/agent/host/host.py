@@ -171,8 +171,8 @@ class Host:
         """Return True if shared memory belongs to this host alone."""
         return self.isolation.has_own_namespaces()
 
-    def is_machine_opt_ml_foreign(self) -> bool:
-        """Say whether a job that writes to the literal ``/opt/ml`` writes to a folder that is not this host's."""
+    def lacks_opt_ml(self) -> bool:
+        """Say whether the literal ``/opt/ml`` of a job is not this host's."""
         return not self.is_private() and self.isolation.opt_ml is None
 
     def worker_options(self, environment: Dict[str, str]) -> worker_client.WorkerOptions:

@@ -97,7 +97,7 @@ class Job(JobEntry):
         self.spec = spec
         self.phase = "staging"
         self._clock = clock
-        self._machine_files = machine_opt_ml.list_files() if host.is_machine_opt_ml_foreign() else {}
+        self._machine_files = machine_opt_ml.list_files() if host.lacks_opt_ml() else {}
         self.at: Dict[str, Optional[float]] = {"received": clock.translate(received)}
         self.at.update(awake=None, first_line=None, exited=None, ended=None)
         self.child: Optional[ChildHandle] = None
@@ -395,7 +395,7 @@ class Job(JobEntry):
         The log of a failed job ends with the reason of its failure, because front ends look for it there.
         """
         folder = self.host.folder
-        files = machine_opt_ml.list_files() if self.host.is_machine_opt_ml_foreign() else {}
+        files = machine_opt_ml.list_files() if self.host.lacks_opt_ml() else {}
         paths = machine_opt_ml.new_files(self._machine_files, files)
         in_working_folder = working_folder.describe(self.spec, self.host.info, folder.ml, folder.trees)
         in_root = working_folder.describe_root(self.spec, self.host.info, folder)

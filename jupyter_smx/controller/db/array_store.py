@@ -29,7 +29,7 @@ _decode_summary = msgspec.json.Decoder(JobSummary).decode
 
 
 class _End(msgspec.Struct):
-    """What is read of a summary to know when a task ended."""
+    """What is read of a summary to find the end of a task."""
 
     ended_at: float | None = None
 

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 import shutil
-import time
 from typing import TYPE_CHECKING, Protocol
 
 from jupyter_smx.agent.code.environment_build import LOCK, READY, VENV
@@ -58,7 +57,7 @@ class EnvironmentCache:
     """The folder ``environments`` of the data folder; each environment has one in it, named by its identity.
 
     ``limit`` is the number of seconds that a build may take, ``max_unused`` how many environments stay that nothing
-    uses. ``is_cleaned`` says that the system deletes unused files in the folder.
+    uses. ``clock``, in seconds since the epoch, is given where the system deletes unused files in the folder.
     """
 
     def __init__(
@@ -68,11 +67,9 @@ class EnvironmentCache:
         *,
         limit: float,
         max_unused: int,
-        is_cleaned: bool = False,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self._folder = folder
-        self._is_cleaned = is_cleaned
         self._clock = clock
         self._builder = builder
         self._limit = limit
@@ -91,7 +88,7 @@ class EnvironmentCache:
         if key.environment is None:
             return True
         place = self._environment_folder(key.python, key.environment)
-        if self._is_cleaned and not unused_files.is_whole(place):
+        if self._clock is not None and not unused_files.is_whole(place):
             return False
         # The interpreter is a link to the base's, which may be gone.
         return (place / READY).exists() and (place / VENV / "bin" / "python").exists()
@@ -139,7 +136,7 @@ class EnvironmentCache:
             await self._make_now(order, self._folder / name, python, environment)
 
     async def _make_now(self, order: _RunningBuild, folder: Path, python: str, environment: PythonEnvironment) -> None:
-        if self._is_cleaned:
+        if self._clock is not None:
             await asyncio.to_thread(unused_files.create_marker, folder)
         build = asyncio.ensure_future(self._builder.build(folder, python, environment, order.report_step))
         build.add_done_callback(_retrieve_exception)
@@ -163,8 +160,7 @@ class EnvironmentCache:
         place = self._environment_folder(key.python, key.environment)
         with contextlib.suppress(OSError):
             os.utime(place / READY)
-        now = self._clock()
-        if self._is_cleaned and unused_files.is_mark_due(place, now):
+        if self._clock is not None and unused_files.is_mark_due(place, now := self._clock()):
             asyncio.get_running_loop().run_in_executor(None, unused_files.mark_all_used, place, now)
 
     def prune(self, in_use: Iterable[ReuseKey]) -> None:

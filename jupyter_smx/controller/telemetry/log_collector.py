@@ -191,7 +191,7 @@ class LogCollector:
             await asyncio.wait({running})
 
     def size(self, job_id: str, host: str, attempt: int = 1) -> int:
-        """Count the bytes that are here, on a network file system those that this process knows of."""
+        """Count the bytes that are here, on a network file system those that this process has found or written."""
         if self._disk.is_network:
             return self._sizes.get((job_id, attempt, host), 0)
         return self._file_size(job_id, host, attempt)

@@ -61,16 +61,16 @@ def test_the_sentence_names_files_and_variables() -> None:
     assert many.endswith("Write below the folder in the variable SAGEMAKER_BASE_DIR.")
 
 
-@pytest.mark.parametrize(("is_foreign", "count"), [(False, 0), (True, 1)])
+@pytest.mark.parametrize(("lacks_opt_ml", "count"), [(False, 0), (True, 1)])
 def test_a_job_names_them_where_its_host_has_no_opt_ml(
-    monkeypatch: pytest.MonkeyPatch, *, is_foreign: bool, count: int
+    monkeypatch: pytest.MonkeyPatch, *, lacks_opt_ml: bool, count: int
 ) -> None:
     after = {"model": {"/opt/ml/model/a": 2}}
     monkeypatch.setattr(machine_opt_ml, "list_files", lambda: after)
     monkeypatch.setattr(working_folder, "describe", lambda *_: "")
     job = cast("Any", Job.__new__(Job))
     job.host = SimpleNamespace(
-        is_machine_opt_ml_foreign=lambda: is_foreign, info=None, folder=SimpleNamespace(ml="/ml", trees="/trees")
+        lacks_opt_ml=lambda: lacks_opt_ml, info=None, folder=SimpleNamespace(ml="/ml", trees="/trees")
     )
     job.spec, job.left_behind, job.status, job._machine_files, done = TRAIN, [], 1, {"model": {}}, []
     job._name_leftovers(lambda: done.append(1))

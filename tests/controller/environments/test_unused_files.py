@@ -35,9 +35,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.now = 1_000_000_000.0
         self.builder = FakeBuilder(seconds=0.0)
-        self.cache = EnvironmentCache(
-            folder, self.builder, limit=60.0, max_unused=1, is_cleaned=True, clock=lambda: self.now
-        )
+        self.cache = EnvironmentCache(folder, self.builder, limit=60.0, max_unused=1, clock=lambda: self.now)
         self.folder = folder
 
     async def provide(self) -> None:

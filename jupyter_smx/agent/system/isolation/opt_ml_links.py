@@ -58,7 +58,7 @@ class OptMlLinks:
 def claim(ml: str, top: str = ML) -> Tuple[Optional[OptMlLinks], str]:
     """Let ``top`` lead to the folder ``ml`` of a host; None and the reason where that is not possible.
 
-    Files that no host has left there belong to somebody: then it is left as it is.
+    Files that no host has left there stay, and no link is made.
     """
     try:
         os.makedirs(top, exist_ok=True)

@@ -1,6 +1,6 @@
 """Run two jobs that write to the literal ``/opt/ml``, a file of its own since it runs as a program.
 
-``python machine_opt_ml.py FOLDER`` needs mount and process namespaces of its own: it mounts an empty ``/opt``. Prints
+``python shared_opt_ml.py FOLDER`` needs mount and process namespaces of its own: it mounts an empty ``/opt``. Prints
 JSON.
 """
 

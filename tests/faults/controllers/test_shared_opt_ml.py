@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).with_name("machine_opt_ml.py")
+PROGRAM = Path(__file__).with_name("shared_opt_ml.py")
 NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 PATIENCE = 240.0
 

@@ -49,11 +49,7 @@ export function formatMetrics(job: JobSummary, trans: TranslationBundle): string
   const shown = values
     .slice(0, SHOWN)
     .map(([name, value]) =>
-      trans.__(
-        '%1 %2',
-        plainText(name, METRIC_LIMIT),
-        value === null ? 'nan' : formatNumber(value)
-      )
+      trans.__('%1 %2', plainText(name, METRIC_LIMIT), value === null ? 'nan' : formatNumber(value))
     );
   return values.length > SHOWN ? [...shown, '…'] : shown;
 }

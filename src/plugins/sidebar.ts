@@ -83,7 +83,11 @@ function followSettings(
   model: IJobsModel
 ): void {
   onSettingChange(settings, 'openSections', value => panel.unfold(value as string[]))();
-  onSettingChange(settings, 'finishedRows', value => void model.setFinishedLimit(value as number))();
+  onSettingChange(
+    settings,
+    'finishedRows',
+    value => void model.setFinishedLimit(value as number)
+  )();
   onSettingChange(settings, 'finishedOrder', value => panel.sortFinished(value))();
 }
 

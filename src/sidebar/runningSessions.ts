@@ -38,8 +38,7 @@ export function runningManager(
     open,
     icon: () => jobsIcon,
     label: () => trans.__('Pool %1', pool.name),
-    labelTitle: () =>
-      trans.__('%1 on %2', pool.instances, formatEngine(pool.engine, pool.machines)),
+    labelTitle: () => trans.__('%1 on %2', pool.instances, engineOf(pool)),
     detail: () => (pool.unreachable ? trans.__('Not reachable') : trans.__('Available')),
     shutdown: shutdown(CommandIDs.releasePool, pool.id)
   });
@@ -65,4 +64,8 @@ export function runningManager(
       void Promise.all(tried).then(() => model.refresh());
     }
   };
+}
+
+function engineOf({ engine, machines }: PoolSummary): string {
+  return formatEngine(engine, machines);
 }

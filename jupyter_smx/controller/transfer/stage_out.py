@@ -26,8 +26,8 @@ from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError, 
 from jupyter_smx.controller.transfer.read_ahead import WINDOW, read_ahead, run_side_by_side
 from jupyter_smx.engines import untrusted_files
 from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.name_placeholder import fill_values
 from jupyter_smx.model.spec.channel import Artifact
-from jupyter_smx.model.spec.name_placeholder import fill_job_name, fill_values
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.urls import is_url
 
@@ -111,7 +111,7 @@ class OutputStager:
         """
         if not any(left.record.get("artifacts") for left in everything):
             return ()
-        job = replace(job, spec=fill_job_name(job.spec, job.name))
+        job = replace(job, spec=job.spec.fill_job_name(job.name))
         folder = self.folder(job.id)
         folder.make()
         hosts = sorted(everything, key=lambda left: _natural(left.host))

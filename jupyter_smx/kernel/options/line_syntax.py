@@ -7,8 +7,8 @@ import operator
 import re
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.model import name_placeholder
 from jupyter_smx.model.errors import ValidationError, suggest_names
-from jupyter_smx.model.spec import name_placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -69,7 +69,7 @@ def copy_source(word: str) -> SourceCopy:
 
 def _unpack(archive: str, into: SourceCopy) -> None:
     try:
-        with tarfile.open(archive) as opened:
+        with tarfile.open(archive, "r:gz") as opened:
             members = [member for member in opened if not member.isdir()]
             _check_size(sum(member.size for member in members), into.origin)
             for member in members:

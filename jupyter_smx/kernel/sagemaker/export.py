@@ -24,7 +24,6 @@ from jupyter_smx.kernel.sagemaker.export_folder import ExportResult, write_folde
 from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.spec.channel import input_folder
-from jupyter_smx.model.spec.name_placeholder import fill_job_name
 from jupyter_smx.model.text import format_moment, format_size
 from jupyter_smx.rerun_spec import source_archive
 
@@ -91,7 +90,7 @@ def redact_job(job: Job) -> Job:
 
     Its name stands for ``{job_name}``: SageMaker's SDK fills in nothing.
     """
-    spec = fill_job_name(job.spec, job.name)
+    spec = job.spec.fill_job_name(job.name)
     open_to_all = replace(
         spec,
         environment=redaction.redact_values(spec.environment),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model.spec.name_placeholder import fill_job_name
 from jupyter_smx.model.text import format_count, format_size
 
 if TYPE_CHECKING:
@@ -44,5 +43,5 @@ def _folder(job: Job, name: str, file: Artifact) -> str:
     inside = file.name.removeprefix(f"{_OUTPUTS}/{name}/")
     if file.path.endswith(f"/{inside}"):
         return file.path.removesuffix(f"/{inside}")
-    outputs = fill_job_name(job.spec, job.name).outputs
+    outputs = job.spec.fill_job_name(job.name).outputs
     return next((output.destination for output in outputs if output.name == name), "") or file.path

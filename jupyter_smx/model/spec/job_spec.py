@@ -7,7 +7,9 @@ import re
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from jupyter_smx.model.name_placeholder import PLACEHOLDER, fill_values
 from jupyter_smx.model.results.provenance import Revision
 from jupyter_smx.model.spec.array import ArrayTask
 from jupyter_smx.model.spec.channel import Channel, Output, Payload
@@ -154,6 +156,20 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return bool(json.loads(self.hyperparameters.get(name, "false")))
         except ValueError:
             return True
+
+    def fill_job_name(self, name: str) -> JobSpec:
+        """Return the request with the job's name in the place of ``{job_name}``."""
+        outputs = tuple(
+            replace(output, destination=output.destination.replace(PLACEHOLDER, name)) for output in self.outputs
+        )
+        return replace(
+            self,
+            hyperparameters=fill_values(self.hyperparameters, name),
+            environment=fill_values(self.environment, name),
+            arguments=tuple(word.replace(PLACEHOLDER, name) for word in self.arguments),
+            checkpoint=self.checkpoint.replace(PLACEHOLDER, name),
+            outputs=outputs,
+        )
 
     def is_program(self) -> bool:
         """Return True if a program runs as the job's code, and not Python in a process of the host."""

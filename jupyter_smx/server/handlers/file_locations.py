@@ -10,8 +10,6 @@ import msgspec
 from jupyter_core.paths import is_hidden
 from jupyter_server.services.contents.filemanager import FileContentsManager
 
-from jupyter_smx.model.spec.name_placeholder import fill_job_name
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -53,7 +51,7 @@ class ContentsRoot(msgspec.Struct, frozen=True, kw_only=True):
 
 def paths_of(job: Job) -> list[str]:
     """List the absolute paths of this machine that a job's record names, each once, ``MOST`` at most."""
-    spec = fill_job_name(job.spec, job.name)
+    spec = job.spec.fill_job_name(job.name)
     named = [spec.notebook, spec.filename, spec.source_dir.folder if spec.source_dir else ""]
     named += [channel.source for channel in spec.channels]
     named += [output.destination for output in spec.outputs]

@@ -8,32 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from jupyter_smx.model.spec.job_spec import JobSpec
 
 VARIABLE = "job_name"
 PLACEHOLDER = f"{{{VARIABLE}}}"
 FIELDS = ("hyperparameters", "environment", "arguments", "checkpoint", "outputs")
-"""Fields of :class:`JobSpec` whose texts may have it. A job's inputs are there before its name."""
-
-
-def fill_job_name(spec: JobSpec, name: str) -> JobSpec:
-    """Return a request with the job's name in the place of ``{job_name}``."""
-    outputs = tuple(
-        replace(output, destination=output.destination.replace(PLACEHOLDER, name)) for output in spec.outputs
-    )
-    return replace(
-        spec,
-        hyperparameters=fill_values(spec.hyperparameters, name),
-        environment=fill_values(spec.environment, name),
-        arguments=tuple(word.replace(PLACEHOLDER, name) for word in spec.arguments),
-        checkpoint=spec.checkpoint.replace(PLACEHOLDER, name),
-        outputs=outputs,
-    )
+"""Fields of a job request whose texts may have it. A job's inputs are there before its name."""
 
 
 def fill_values(values: Mapping[str, str], name: str) -> dict[str, str]:
@@ -42,7 +23,7 @@ def fill_values(values: Mapping[str, str], name: str) -> dict[str, str]:
 
 
 def fill_record(spec: dict[str, Any], name: str) -> dict[str, Any]:
-    """Do what :func:`fill_job_name` does with a request as it is in JSON."""
+    """Fill in the name in a request as it is in JSON."""
     return {**spec, **{field: _fill(spec[field], name) for field in FIELDS if spec.get(field)}}
 
 

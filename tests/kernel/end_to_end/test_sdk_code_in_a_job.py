@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,7 +25,8 @@ print(json.dumps([json.loads(found.cfg), found.version, found.model_dir, os.envi
 """
 
 
-def test_text_and_the_name_of_the_job_reach_the_script(notebook: Any, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("notebook")
+def test_text_and_the_name_of_the_job_reach_the_script(tmp_path: Path) -> None:
     (tmp_path / "t.py").write_text(CONFIG)
     texts = {"cfg": json.dumps({"lr": 0.1}), "version": "1.10", "model_dir": "s3://b/{job_name}/model"}
     job = smx.train(entry_point="t.py", hyperparameters=texts, job_name="Exact-1", keep_alive="1m", wait=True)
@@ -34,7 +35,8 @@ def test_text_and_the_name_of_the_job_reach_the_script(notebook: Any, tmp_path: 
     assert json.loads(again.logs())[2:] == [f"s3://b/{again.name}/model", again.name]
 
 
-def test_dependencies_lie_beside_a_script_alone(notebook: Any, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("notebook")
+def test_dependencies_lie_beside_a_script_alone(tmp_path: Path) -> None:
     (tmp_path / "shared" / "common").mkdir(parents=True)
     (tmp_path / "shared" / "common" / "tools.py").write_text("NAME = 'common'\n")
     (tmp_path / "shared" / "words.txt").write_text("words")
@@ -43,7 +45,8 @@ def test_dependencies_lie_beside_a_script_alone(notebook: Any, tmp_path: Path) -
     assert job.logs() == "common words\n"
 
 
-def test_a_failure_in_an_archive_names_the_archive(notebook: Any, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("notebook")
+def test_a_failure_in_an_archive_names_the_archive(tmp_path: Path) -> None:
     (tmp_path / "t.py").write_text("import part\npart.fail()\n")
     (tmp_path / "part.py").write_text("def fail():\n    raise ValueError('no')\n")
     with tarfile.open(tmp_path / "code.tar.gz", "w:gz") as archive:
@@ -55,7 +58,8 @@ def test_a_failure_in_an_archive_names_the_archive(notebook: Any, tmp_path: Path
     assert f'File "{tmp_path}/code.tar.gz/part.py", line 2, in fail' in raised.value.remote_traceback
 
 
-def test_a_command_runs_a_script_that_is_no_python(notebook: Any, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("notebook")
+def test_a_command_runs_a_script_that_is_no_python(tmp_path: Path) -> None:
     (tmp_path / "count.awk").write_text("BEGIN { for (i = 1; i < ARGC; i++) print i, ARGV[i]; exit }\n")
     job = smx.process(entry_point="count.awk", command=["awk", "-f"], arguments=["two"], wait=True)
     assert job.logs() == "1 two\n"

@@ -82,7 +82,8 @@ def test_dependencies_of_a_cell_and_of_a_function(
     assert list(packed(record.spec)) == ["lib/new.py", "lib/sub/a.txt"]
 
 
-def test_requirements_among_the_dependencies_are_installed(controller: ScriptedController, here: Path) -> None:
+@pytest.mark.usefixtures("here")
+def test_requirements_among_the_dependencies_are_installed(controller: ScriptedController) -> None:
     job = smx.train(entry_point="alone.py", dependencies=["shared/requirements.txt"])
     assert controller.jobs[job.id].spec.requirements == ("einops",)
     job = smx.train(entry_point="alone.py", dependencies=["shared/requirements.txt"], requirements="none")
@@ -102,6 +103,7 @@ def test_dependencies_with_equal_files_make_an_equal_archive(tmp_path: Path) -> 
     assert found[0].sha256 == found[1].sha256
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("dependencies", "said"),
     [
@@ -111,7 +113,7 @@ def test_dependencies_with_equal_files_make_an_equal_archive(tmp_path: Path) -> 
     ],
 )
 def test_dependencies_that_cannot_be_packed_are_refused(
-    controller: ScriptedController, here: Path, dependencies: list[str], said: str
+    controller: ScriptedController, dependencies: list[str], said: str
 ) -> None:
     with pytest.raises(ValidationError, match=said) as refusal:
         smx.train(entry_point="alone.py", dependencies=dependencies)

@@ -46,7 +46,8 @@ def here(controller: ScriptedController, tmp_path: Path, monkeypatch: pytest.Mon
     session.close_session()
 
 
-def test_command_of_a_processor_runs_a_script_of_any_kind(controller: ScriptedController, here: Path) -> None:
+@pytest.mark.usefixtures("here")
+def test_command_of_a_processor_runs_a_script_of_any_kind(controller: ScriptedController) -> None:
     job = smx.process(entry_point="fit.R", command=["Rscript"], arguments=["a"])
     spec = controller.jobs[job.id].spec
     assert (spec.command, spec.entry_point, spec.source) == (("Rscript",), "fit.R", R_CODE)
@@ -56,8 +57,9 @@ def test_command_of_a_processor_runs_a_script_of_any_kind(controller: ScriptedCo
     assert (spec.command, spec.entry_point) == (("Rscript", "--vanilla"), "fit.R")
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("command", [["python3"], ["python"], "python3"])
-def test_plain_python_is_what_runs_a_script_anyway(controller: ScriptedController, here: Path, command: Any) -> None:
+def test_plain_python_is_what_runs_a_script_anyway(controller: ScriptedController, command: Any) -> None:
     job = smx.process(entry_point="fit.py", command=command)
     spec = controller.jobs[job.id].spec
     assert (spec.command, spec.imports) == ((), ("numpy",))
@@ -65,13 +67,15 @@ def test_plain_python_is_what_runs_a_script_anyway(controller: ScriptedControlle
     assert controller.jobs[job.id].spec.command == ("python3", "-u")
 
 
-def test_command_alone_is_the_whole_command_of_a_job(controller: ScriptedController, here: Path) -> None:
+@pytest.mark.usefixtures("here")
+def test_command_alone_is_the_whole_command_of_a_job(controller: ScriptedController) -> None:
     job = smx.train(container_entry_point=["/opt/train", "a b"], image="train:1", engine="docker")
     spec = controller.jobs[job.id].spec
     assert (spec.command, spec.entry_point, spec.source) == (("/opt/train", "a b"), "", "/opt/train 'a b'\n")
 
 
-def test_line_has_a_command_as_text(here: Path, shell: InteractiveShell, controller: ScriptedController) -> None:
+@pytest.mark.usefixtures("here")
+def test_line_has_a_command_as_text(shell: InteractiveShell, controller: ScriptedController) -> None:
     assert shell.run_cell("%process --entry-point fit.R --command 'Rscript --vanilla'").success
     assert shell.run_cell("%train --command \"python -m 'my package'\"").success
     first, second = (record.spec for record in controller.jobs.values())
@@ -79,6 +83,7 @@ def test_line_has_a_command_as_text(here: Path, shell: InteractiveShell, control
     assert (second.command, second.entry_point) == (("python", "-m", "my package"), "")
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("keywords", "said"),
     [
@@ -89,7 +94,7 @@ def test_line_has_a_command_as_text(here: Path, shell: InteractiveShell, control
     ],
 )
 def test_command_that_cannot_run_is_refused(
-    controller: ScriptedController, here: Path, keywords: dict[str, Any], said: str
+    controller: ScriptedController, keywords: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(ValidationError, match=said):
         smx.train(**keywords)

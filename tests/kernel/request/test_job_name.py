@@ -63,15 +63,15 @@ def test_exact_name_is_sent_and_reruns_are_called_like_it(
     assert again.name.startswith("Fit-1-")
 
 
-def test_python_takes_the_keyword_of_sagemaker(shell: InteractiveShell, controller: ScriptedController) -> None:
+@pytest.mark.usefixtures("shell")
+def test_python_takes_the_keyword_of_sagemaker(controller: ScriptedController) -> None:
     found = smx.train("pass", job_name="Fit-2", name="fit")
     assert (found.name, controller.jobs[found.id].spec.base_name) == ("Fit-2", "fit")
 
 
+@pytest.mark.usefixtures("shell")
 @pytest.mark.parametrize("wrong", ["a_b", "-a", "a" * 64])
-def test_wrong_exact_name_is_refused_before_anything_is_sent(
-    shell: InteractiveShell, controller: ScriptedController, wrong: str
-) -> None:
+def test_wrong_exact_name_is_refused_before_anything_is_sent(controller: ScriptedController, wrong: str) -> None:
     with pytest.raises(ValidationError, match=r"job_name=.* is not a valid job name\."):
         smx.train("pass", job_name=wrong)
     assert controller.jobs == {}

@@ -82,7 +82,8 @@ def test_script_that_an_archive_has_is_its_entry_point(plain: ScriptedController
     assert plain.jobs[job.id].spec.entry_point == "train.py"
 
 
-def test_script_that_an_archive_lacks_is_said_with_its_name(plain: ScriptedController, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("plain")
+def test_script_that_an_archive_lacks_is_said_with_its_name(tmp_path: Path) -> None:
     archive = archive_of(CODE, tmp_path / "code.tar.gz")
     with pytest.raises(ValidationError, match=rf"entry_point='?trian\.py'? is not a file in {archive}\.") as refusal:
         smx.train(entry_point="trian.py", source_dir=archive)
@@ -115,9 +116,10 @@ def test_too_large_an_archive_is_refused_before_it_is_unpacked(tmp_path: Path, m
         copy_source(str(archive_of(CODE, tmp_path / "a.tar.gz")))
 
 
+@pytest.mark.usefixtures("tmp_path")
 @pytest.mark.processes
 def test_url_of_a_folder_and_of_an_archive(
-    bucket: Bucket, plain: ScriptedController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bucket: Bucket, plain: ScriptedController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in bucket.environment.items():
         monkeypatch.setenv(name, value)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.model.hyperparameter import decode_text, encode_text, format_hyperparameter
-from jupyter_smx.model.name_placeholder import fill_record
+from jupyter_smx.model.request_texts import decode_text, encode_text, fill_record, format_hyperparameter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

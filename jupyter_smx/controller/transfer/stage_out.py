@@ -26,7 +26,7 @@ from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError, 
 from jupyter_smx.controller.transfer.read_ahead import WINDOW, read_ahead, run_side_by_side
 from jupyter_smx.engines import untrusted_files
 from jupyter_smx.model.errors import UnavailableError
-from jupyter_smx.model.name_placeholder import fill_values
+from jupyter_smx.model.request_texts import fill_values
 from jupyter_smx.model.spec.channel import Artifact
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.urls import is_url

@@ -7,7 +7,7 @@ import operator
 import re
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.model import name_placeholder
+from jupyter_smx.model import request_texts
 from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:
@@ -198,8 +198,8 @@ def _walk(node: ast.expr, namespace: Mapping[str, Any], expression: str, option:
 def _variable(name: str, namespace: Mapping[str, Any], option: str) -> Any:
     if name in namespace:
         return namespace[name]
-    if name == name_placeholder.VARIABLE:
-        return name_placeholder.PLACEHOLDER  # the controller fills it in
+    if name == request_texts.VARIABLE:
+        return request_texts.PLACEHOLDER  # the controller fills it in
     raise ValidationError(
         f"{option}: the notebook has no variable {name!r}.",
         field=option.removeprefix("--"),

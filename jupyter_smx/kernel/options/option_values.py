@@ -12,9 +12,9 @@ from jupyter_smx.agent.stores.url_schemes import URL_OR_CHAIN
 from jupyter_smx.kernel.options.line_syntax import restore_braces, text_of, value_of
 from jupyter_smx.model import unsupported
 from jupyter_smx.model.errors import ValidationError, suggest_names
-from jupyter_smx.model.hyperparameter import encode_text
 from jupyter_smx.model.name import slug
 from jupyter_smx.model.options.convert import parse_number
+from jupyter_smx.model.request_texts import encode_text
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.metric import check_metrics

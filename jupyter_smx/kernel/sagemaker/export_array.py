@@ -29,8 +29,8 @@ from jupyter_smx.kernel.sagemaker.export_folder import ExportResult, write_folde
 from jupyter_smx.kernel.sagemaker.tuner_call import TASK_VARIABLES, TASKS, program_for_each, tuning_program
 from jupyter_smx.kernel.sagemaker.tuning import TuningJob, tuning_job
 from jupyter_smx.model.errors import ResourceNotFoundError
-from jupyter_smx.model.name_placeholder import PLACEHOLDER, fill_values
 from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.request_texts import PLACEHOLDER, fill_values
 from jupyter_smx.model.spec.array import format_counts
 from jupyter_smx.model.spec.channel import Payload
 from jupyter_smx.model.text import format_moment

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jupyter_smx.model.name_placeholder import PLACEHOLDER, fill_values
+from jupyter_smx.model.request_texts import PLACEHOLDER, fill_values
 from jupyter_smx.model.results.provenance import Revision
 from jupyter_smx.model.spec.array import ArrayTask
 from jupyter_smx.model.spec.channel import Channel, Output, Payload

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from jupyter_smx.model.hyperparameter import decode_text
+from jupyter_smx.model.request_texts import decode_text
 from jupyter_smx.model.results.progress import MAX_METRICS, Progress
 from jupyter_smx.policy.log_parsers import frameworks, generic, tqdm
 from jupyter_smx.policy.log_parsers.line_splitter import MAX_LINE, LineSplitter, strip_escapes

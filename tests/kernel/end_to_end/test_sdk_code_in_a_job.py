@@ -52,9 +52,8 @@ def test_a_failure_in_an_archive_names_the_archive(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "code.tar.gz", "w:gz") as archive:
         for name in ("t.py", "part.py"):
             archive.add(tmp_path / name, name)
-    job = smx.train(entry_point="t.py", source_dir="code.tar.gz")
     with pytest.raises(JobFailed, match="ValueError: no") as raised:
-        job.wait()
+        smx.train(entry_point="t.py", source_dir="code.tar.gz", wait=True)
     assert f'File "{tmp_path}/code.tar.gz/part.py", line 2, in fail' in raised.value.remote_traceback
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.agent.contract.hyperparameters import decode
-from jupyter_smx.model.hyperparameter import decode_text, encode_text, format_hyperparameter
 from jupyter_smx.model.redaction import redact_hyperparameters
+from jupyter_smx.model.request_texts import decode_text, encode_text, format_hyperparameter
 
 
 @given(st.text() | st.sampled_from(["1.10", "true", "null", "[1]", '"a"', '{"lr": 0.1}', ""]))

@@ -731,7 +731,6 @@ export interface JobSpec {
  * One output: the folder in the job (absolute, or relative to /opt/ml) and the destination of its content.
  *
  * In a list of outputs of a processing job, one without a name is ``output-1`` and so on, by its place.
- *
  * An empty ``destination`` keeps the content in the job's own folder. ``Continuous`` uploads files of a processing job
  * while it runs (SageMaker's ``S3UploadMode``).
  *

@@ -27,6 +27,7 @@ module.exports = {
   coverageReporters: ['lcov', 'text'],
   modulePathIgnorePatterns: [
     '<rootDir>/.venv/',
+    '<rootDir>/build/',
     '<rootDir>/jupyter_smx/',
     '<rootDir>/lib/',
     '<rootDir>/ui-tests/'

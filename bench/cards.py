@@ -108,6 +108,7 @@ def measure(
             with lab_server(installation) as server:
                 found[name][0].append(first_card(browser, server))
                 since_notebook, since_reload = live_cards(browser, server)
+            print(f"  {name}: {found[name][0][-1]:.0f}, {since_notebook:.0f} and {since_reload:.0f} ms", flush=True)
             found[name][1].append(since_notebook)
             found[name][2].append(since_reload)
     return found
@@ -151,7 +152,6 @@ def first_card(browser: Browser, server: LabServer) -> float:
     cell.nth(0).locator(".cm-content").click()
     page.keyboard.press("Shift+Enter")
     _wait_executed(lab, 1)
-    server.settle()
     server.end_controller()
     page.wait_for_function(ABSENT)
     cell.nth(1).locator(".cm-content").click()

@@ -35,7 +35,10 @@ export function parseCard(data: ReadonlyPartialJSONValue | undefined): ICardSnap
   if (typeof data !== 'object' || data === null || Array.isArray(data)) {
     return null;
   }
-  const { id, name, summary, submission, array, states, records_id, at } = data as Record<string, unknown>;
+  const { id, name, summary, submission, array, states, records_id, at } = data as Record<
+    string,
+    unknown
+  >;
   if (typeof id !== 'string' || typeof name !== 'string') {
     return null;
   }

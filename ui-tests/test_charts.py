@@ -6,7 +6,6 @@ import re
 import statistics
 from typing import TYPE_CHECKING
 
-import pytest
 from chartworld import ChartWorld, host, metric
 from lab import Lab
 from playwright.sync_api import expect
@@ -87,7 +86,6 @@ def opened(lab: Lab) -> Locator:
     return view
 
 
-@pytest.mark.core
 def test_charts_grow_while_the_job_runs_and_end_with_it(lab: Lab, server: LabServer, gate: Gate) -> None:
     chunks: list[str] = []
     lab.page.on("request", lambda request: chunks.append(request.url))

@@ -33,8 +33,8 @@ class MachineResources(Struct, frozen=True, kw_only=True):
 
 def detect_machine(root: Path = _ROOT, environ: Mapping[str, str] = os.environ) -> MachineResources:
     """Look at this machine; takes about a millisecond, loads no driver and starts no process.
+
     ``root`` contains ``proc``, ``sys`` and ``dev``.
-        ``root`` is where ``proc``, ``sys`` and ``dev`` are found.
     """
     return MachineResources(
         cpus=usable_cpus(_affinity(), cpu_quotas(root)),

@@ -23,9 +23,9 @@ WAIT = 3.0
 
 class Contact(Struct, frozen=True):
     """The last contact with a machine.
+
     ``asked_at`` is on a monotonic clock. ``error`` is why it was silent, ``since`` the seconds since the epoch at which
     its silence was first noted; without an error it answered.
-        epoch at which its silence was first noted; it answered where there is no error.
     """
 
     asked_at: float

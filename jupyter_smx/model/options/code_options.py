@@ -104,7 +104,8 @@ class CodeOptions(TypedDict, total=False):
             "see --source-ignore; or a .tar.gz archive with the code, or the URL of a folder or an archive, as "
             "s3://BUCKET/code.tar.gz",
             keyword_help="folder of code to put beside the script in the job; files that its .gitignore excludes stay "
-            "behind, see ``source_ignore``; or a ``.tar.gz`` archive with the code, or the URL of a folder or an archive",
+            "behind, see ``source_ignore``; or a ``.tar.gz`` archive with the code, or the URL of a folder or of an "
+            "archive",
             keyword_example="'src'",
             default="",
             field="source_dir",

@@ -1,4 +1,4 @@
-"""JupyterLab 4.2 and Notebook 7.2: how they list the extension, their types, and core behaviours in a browser."""
+"""JupyterLab 4.2 and Notebook 7.2: their lists of extensions, their types, and the core behaviours in a browser."""
 
 from __future__ import annotations
 

@@ -227,19 +227,15 @@ describe('the events of a job', () => {
 
 describe('the environment of a job', () => {
   it('shows what it ran with, and no value of a secret', async () => {
-    const node = await drawn(<Environment job={record()} trans={trans} />);
+    const spec = { ...SPEC, hyperparameters: { opt: '"adam"', version: '"1.10"' } };
+    const node = await drawn(<Environment job={record({ spec })} trans={trans} />);
+    expect(rows(node, 'Hyperparameters')).toEqual(['opt|adam', 'version|"1.10"']);
     expect(rows(node, 'Environment variables')).toEqual(['MODE|fast', 'HF_TOKEN|(hidden)']);
     expect(node.textContent).not.toContain('hush');
     expect(rows(node, 'Imported packages')).toEqual(['numpy|2.1']);
     expect(node.textContent).toContain(`${'1'.repeat(40)} on main`);
     expect(node.textContent).toContain('No seed is set.');
     expect(node.textContent).toContain('ml.m5.large × 2');
-  });
-
-  it('shows text of Python without quotes, unless it looks like a number then', async () => {
-    const spec = { ...SPEC, hyperparameters: { lr: '0.1', opt: '"adam"', version: '"1.10"' } };
-    const node = await drawn(<Environment job={record({ spec })} trans={trans} />);
-    expect(rows(node, 'Hyperparameters')).toEqual(['lr|0.1', 'opt|adam', 'version|"1.10"']);
   });
 
   it('names the image, and what that name meant', async () => {

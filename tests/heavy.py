@@ -125,6 +125,19 @@ PARTS: Mapping[str, Part] = {
         ),
         profile="heavy",
     ),
+    "remote": Part(
+        covers=(
+            "jupyter_smx/agent",
+            "jupyter_smx/engines",
+            "jupyter_smx/testing",
+            "tests/engines/remote/conftest.py",
+            "tests/engines/remote/gateway.py",
+            "tests/engines/remote/remote_harness.py",
+            "tests/engines/remote/shell_engine.py",
+            "tests/engines/remote/toy_engine.py",
+            "tests/engines/remote/toy_harness.py",
+        )
+    ),
     "rootless": Part(covers=(*_DAEMONS, "tests/engines/nobody.py", "tests/engines/rootless_life.py")),
     "spark": Part(covers=_FRAMEWORKS),
     "ssh": Part(

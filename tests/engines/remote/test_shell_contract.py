@@ -1,4 +1,7 @@
-"""An engine over the layer for remote engines keeps the contract, its machines being shells with homes of their own."""
+"""An engine over the layer for remote engines keeps the contract: its machines are shells with homes of their own.
+
+It takes minutes and runs with ``--heavy remote``.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pytest
 import pytest_asyncio
 from remote_harness import RemoteHarness
 from shell_engine import ShellEngine
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    import pytest
+pytestmark = pytest.mark.heavy("remote")
 
 
 class ShellHarness(RemoteHarness):

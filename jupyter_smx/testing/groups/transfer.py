@@ -46,12 +46,13 @@ def last_json(outcome: JobEnd) -> object:
 class TransferGroup:
     """Cells, values, logs and artefacts."""
 
-    @pytest.mark.parametrize("text", SPECIAL_STRINGS)
-    async def test_a_cell_arrives_as_it_was_written(self, harness: Harness, text: str) -> None:
+    async def test_a_cell_arrives_as_it_was_written(self, harness: Harness) -> None:
         handle = await harness.acquire()
         async with AgentClient(harness.engine, handle) as agent:
-            source = f"import json\n# {text.splitlines()[0] if text else ''}\nprint(json.dumps([{text!r}, {text!a}]))"
-            assert last_json(await agent.run_and_wait(source)) == [text, text]
+            for lease, text in enumerate(SPECIAL_STRINGS, 1):
+                comment = text.splitlines()[0] if text else ""
+                source = f"import json\n# {comment}\nprint(json.dumps([{text!r}, {text!a}]))"
+                assert last_json(await agent.run_and_wait(source, lease=lease)) == [text, text], source
 
     async def test_hyperparameters_arrive_as_they_were_written(self, harness: Harness) -> None:
         wanted = {f"value-{number}": text for number, text in enumerate(SPECIAL_STRINGS)} | {"quote'\"name": "x"}

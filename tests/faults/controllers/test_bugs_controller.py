@@ -210,6 +210,7 @@ def _forget_the_fakes(sim: Simulation) -> None:
             remembered.clear()  # type: ignore[attr-defined]
 
 
+@pytest.mark.heavy("faults")
 @pytest.mark.timeout(600)
 def test_bug_25_neither_time_nor_memory_of_a_job_grows_with_the_jobs_before_it(
     sim: Simulation, record_property: Any

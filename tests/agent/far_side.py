@@ -145,12 +145,12 @@ class Agent:
         record = self.end_of(job)
         return {**record, "text": self.log(job)}
 
-    def serves(self) -> None:
-        """See that this host is as good as before: it takes the next job, and nothing of the last one is there."""
-        assert self.process.poll() is None
+    def serves(self, after: str = "") -> None:
+        """Check that this host is as good as before ``after``: it runs the next job, and the last one left nothing."""
+        assert self.process.poll() is None, after
         record = self.run("import os; print(sum(range(5)), os.listdir('.'))")
         end = (record["cause"], record["exit_code"], record["text"], record["errors"], record["left_behind"])
-        assert end == ("exit", 0, "10 ['train.py']\n", [], []), record
+        assert end == ("exit", 0, "10 ['train.py']\n", [], []), (after, record)
 
     def json(self, source: str, **fields: Any) -> Any:
         """Run a job and give what it printed as JSON."""

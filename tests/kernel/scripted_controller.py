@@ -273,6 +273,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._changes(int(query["since"]), float(query.get("wait", 0)))
             case "GET", ["engines"] if (engine := query.get("engine", "")) in fake.engine_names:
                 return 200, fake.engine_names[engine], {}
+            case "GET", ["engines"]:  # as from a controller without the route
+                raise ResourceNotFoundError("There is no such route.")
             case "GET", ["engines", name]:
                 whose = "remote" if name in fake.remote_interpreters else "local"
                 return 200, {"name": name, "interpreters": whose, "same_paths": whose == "local"}, {}

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from jupyter_smx import controller_launch, controller_start
 from jupyter_smx.controller_start import ControllerStarter
+from jupyter_smx.kernel.client.answer_wait import RepeatPolicy
 from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.model.errors import UnavailableError
 
@@ -45,8 +46,11 @@ def _print_note(sentence: str) -> None:
 
 
 def client_without_autostart(patience: float) -> Client:
-    """Create a client that starts no controller and waits at most ``patience`` seconds for an answer."""
-    return Client(controller_launch.socket_path(), _refuse_start, patience)
+    """Create a client that starts no controller and waits at most ``patience`` seconds for an answer.
+
+    It repeats a request whose connection was lost for as long.
+    """
+    return Client(controller_launch.socket_path(), _refuse_start, patience, RepeatPolicy(patience))
 
 
 def _refuse_start() -> None:

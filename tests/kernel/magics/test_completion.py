@@ -109,6 +109,14 @@ def test_tab_gives_up_on_a_controller_that_does_not_answer(lonely: InteractiveSh
         assert time.monotonic() - began < 3 * completion.QUERY_TIMEOUT + 1
 
 
+def test_tab_gives_up_on_a_controller_that_hangs_up(shell: InteractiveShell, controller: ScriptedController) -> None:
+    controller.lost_answers = 1000
+    began = time.monotonic()
+    assert tab(shell, "%smx stop zz") == []
+    assert controller.lost_answers < 1000, "it was asked"
+    assert time.monotonic() - began < 3 * completion.QUERY_TIMEOUT + 1
+
+
 @pytest.fixture
 def shell_with_engines(shell: InteractiveShell, controller: ScriptedController) -> InteractiveShell:
     engines = ("docker", "local", "ssh")
@@ -123,40 +131,39 @@ def shell_with_engines(shell: InteractiveShell, controller: ScriptedController) 
     return shell
 
 
+COMPLETED: list[tuple[str, list[str]]] = [
+    ("--engine ", ["docker", "local", "ssh"]),
+    ("-e ", ["docker", "local", "ssh"]),
+    ("--name x --engine d", ["docker"]),
+    ("--engine s", ["ssh", "ssh:gpu-box", "ssh:gpu-2.lab.example.org", "ssh:cpu_box"]),
+    ("--engine ssh", ["ssh", "ssh:gpu-box", "ssh:gpu-2.lab.example.org", "ssh:cpu_box"]),
+    ("--engine ssh:", [*MACHINES]),
+    ("--engine ssh:gpu", ["gpu-box", "gpu-2.lab.example.org"]),
+    ("--engine ssh:gpu-2.l", ["gpu-2.lab.example.org"]),
+    ("--engine=ssh:c", ["cpu_box"]),
+    ("--engine ssh:zz", []),
+    ("--engine ssh:gpu-box --python ", ["tf", "torch"]),
+    ("--engine=ssh:gpu-box --python to", ["torch"]),
+    ("-e ssh --python ", ["torch"]),
+    ("--engine ssh:gpu-box -t ", ["gpu-box", "ml.t3.medium"]),
+    ("--engine ssh:gpu-box --instance-type g", ["gpu-box"]),
+    ("-t ml", ["ml.t3.medium"]),
+    ("--contract ", ["v2", "v3"]),
+    ("--distribution t", ["torchrun"]),
+    ("-d torchrun,", ["processes=", "groups="]),
+    ("--input train=data,mode=F", ["File", "FastFile"]),
+    ("--input train=data,dist", ["distribution="]),
+    ("--group data:ml", ["ml.t3.medium:"]),
+    ("--keep-alive 10m --keep", []),
+    ("--hp a=1 --hp b=2 --hp", ["--hp"]),
+]
+"""Lines behind a magic, and what Tab offers there."""
+
+
 @pytest.mark.parametrize("magic", ["%%train", "%%process", "%train", "%process"])
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("--engine ", ["docker", "local", "ssh"]),
-        ("-e ", ["docker", "local", "ssh"]),
-        ("--name x --engine d", ["docker"]),
-        ("--engine s", ["ssh", "ssh:gpu-box", "ssh:gpu-2.lab.example.org", "ssh:cpu_box"]),
-        ("--engine ssh", ["ssh", "ssh:gpu-box", "ssh:gpu-2.lab.example.org", "ssh:cpu_box"]),
-        ("--engine ssh:", [*MACHINES]),
-        ("--engine ssh:gpu", ["gpu-box", "gpu-2.lab.example.org"]),
-        ("--engine ssh:gpu-2.l", ["gpu-2.lab.example.org"]),
-        ("--engine=ssh:c", ["cpu_box"]),
-        ("--engine ssh:zz", []),
-        ("--engine ssh:gpu-box --python ", ["tf", "torch"]),
-        ("--engine=ssh:gpu-box --python to", ["torch"]),
-        ("-e ssh --python ", ["torch"]),
-        ("--engine ssh:gpu-box -t ", ["gpu-box", "ml.t3.medium"]),
-        ("--engine ssh:gpu-box --instance-type g", ["gpu-box"]),
-        ("-t ml", ["ml.t3.medium"]),
-        ("--contract ", ["v2", "v3"]),
-        ("--distribution t", ["torchrun"]),
-        ("-d torchrun,", ["processes=", "groups="]),
-        ("--input train=data,mode=F", ["File", "FastFile"]),
-        ("--input train=data,dist", ["distribution="]),
-        ("--group data:ml", ["ml.t3.medium:"]),
-        ("--keep-alive 10m --keep", []),
-        ("--hp a=1 --hp b=2 --hp", ["--hp"]),
-    ],
-)
-def test_tab_offers_what_the_engine_of_the_line_has(
-    shell_with_engines: InteractiveShell, magic: str, line: str, expected: list[str]
-) -> None:
-    assert tab(shell_with_engines, f"{magic} {line}") == expected
+def test_tab_offers_what_the_engine_of_the_line_has(shell_with_engines: InteractiveShell, magic: str) -> None:
+    for line, expected in COMPLETED:
+        assert tab(shell_with_engines, f"{magic} {line}") == expected, line
 
 
 @pytest.mark.usefixtures("names")

@@ -70,7 +70,7 @@ def test_the_catalogue_has_each_type_that_sagemakers_api_takes() -> None:
     shapes = loaders.Loader().load_service_model("sagemaker", "service-2")["shapes"]
     named = {name for enum in ("TrainingInstanceType", "ProcessingInstanceType") for name in shapes[enum]["enum"]}
     known = catalogue()
-    assert named <= set(known), "run catalog_tools/instance_types.py with newer tables"
+    assert named <= set(known), "run scripts/instance_types.py with newer tables"
 
 
 @pytest.mark.parametrize(

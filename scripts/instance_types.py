@@ -2,7 +2,7 @@
 
 Run it in a checkout, with botocore in the environment and the three tables as files::
 
-    python catalog_tools/instance_types.py KARPENTER.md AUTOSCALER.go AUTOSCALER_2024.go
+    python scripts/instance_types.py KARPENTER.md AUTOSCALER.go AUTOSCALER_2024.go
 
 The names are those that training and processing jobs take (``TrainingInstanceType`` and ``ProcessingInstanceType`` of
 botocore's ``sagemaker/2017-07-24/service-2``). The tables copy EC2's ``DescribeInstanceTypes`` and price list:

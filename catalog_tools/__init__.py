@@ -1,1 +1,0 @@
-"""Programs that write files of this repository from published sources."""

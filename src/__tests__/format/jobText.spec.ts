@@ -222,7 +222,8 @@ describe('a card from a notebook', () => {
       name: 'n',
       summary: job(1),
       array: null,
-      // A card of a release that wrote neither.
+      // A card of a release that wrote none of these.
+      submission: null,
       recordsId: '',
       at: null
     });

@@ -37,7 +37,10 @@ describe('the model', () => {
     await model.refresh();
     const asked = jest.spyOn(server, 'rerunJob');
     asked.mockRejectedValueOnce(new ApiError(0, 'NetworkError', 'gone'));
-    await model.rerun(completed(1));
+    const answer = model.rerun(completed(1));
+    // A request that failed at once is repeated after a pause.
+    await jest.advanceTimersByTimeAsync(1_000);
+    await answer;
     expect(asked.mock.calls).toEqual([
       ['job-1', 'new'],
       ['job-1', 'new']

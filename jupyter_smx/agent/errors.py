@@ -34,6 +34,8 @@ EXIT_DISK_FULL = 5
 """Exit code of an agent that cannot write the files of its host to a full disk."""
 EXIT_DISK_FAILS = 6
 """Exit code of an agent whose file system is read-only or fails, which may pass."""
+EXIT_OPT_ML_TAKEN = 7
+"""Exit code of an agent whose jobs would find the files of another host in the machine's ``/opt/ml``."""
 
 
 class RefusalError(Exception):

@@ -82,7 +82,11 @@ def run_agent(words: List[str], first: Optional[SpawnedZygote]) -> int:
         process_mark.apply(config.marker())
     process.set_oom_score(-500)
     folder.make()
-    serve(config, folder, ready_fd, first, parent_fd)
+    try:
+        serve(config, folder, ready_fd, first, parent_fd)
+    except opt_ml_links.OptMlTakenError as error:
+        process.log(f"does not start: {error}")
+        return errors.EXIT_OPT_ML_TAKEN
     return 0
 
 
@@ -133,7 +137,10 @@ def _isolate(config: hostconfig.HostConfig, folder: HostFolder) -> Isolation:
 
 
 def _link_opt_ml(config: hostconfig.HostConfig, folder: HostFolder, reason: str) -> Isolation:
-    """Let the machine's ``/opt/ml`` lead to this host, which has none for a ``reason``, where that is allowed."""
+    """Let the machine's ``/opt/ml`` lead to this host, which has none for a ``reason``, where that is allowed.
+
+    :raises OptMlTakenError: it leads to another host.
+    """
     if not config.machine_opt_ml:
         return Isolation("variables", reason)
     if len(config.hosts) > 1:

@@ -149,6 +149,8 @@ class Job(JobEntry):
         """
         if self.phase != "staging":
             return  # it was stopped while it waited for the disk
+        if self.host.isolation.opt_ml is not None:
+            self.host.isolation.opt_ml.reset_links()  # other programs of the machine may have replaced them
         if disk.is_read_only(self.host.spool.root):
             self._send_disk_wait(disk.format_wait(errno.EROFS, ()))
             self.host.loop.later(DISK_RETRY, self.start)

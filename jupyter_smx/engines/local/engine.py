@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from traitlets import Bool, Enum, Float, List, Unicode, default
 
+from jupyter_smx.agent.errors import EXIT_OPT_ML_TAKEN
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.isolation import host_traces
 from jupyter_smx.agent.system.processes import process_table
@@ -72,8 +73,8 @@ class LocalEngine(Engine):
     ).tag(config=True)
     use_machine_opt_ml = Bool(
         default_value=False,
-        help="Whether the machine's /opt/ml leads to a host that cannot have its own: one host at a time has it, and "
-        "deletes after each job what the job left there.",
+        help="Whether the machine's /opt/ml leads to a host that cannot have its own. There is one host at a time, and "
+        "after each job it deletes what the job left there.",
     ).tag(config=True)
     start_method = Enum(
         ("fork", "spawn"), help="How an agent starts jobs, by default fork on Linux and spawn elsewhere."
@@ -208,6 +209,10 @@ class LocalEngine(Engine):
         """Read what was written down when the hosts were released."""
         return await asyncio.to_thread(self._folders.exit_reason, cluster, host)
 
+    def slots(self) -> int | None:
+        """Return 1 where all hosts would have the machine's ``/opt/ml``, which leads to one host at a time."""
+        return 1 if self.use_machine_opt_ml else None
+
     def clusters_folder(self) -> Path:
         """Return the folder in which each cluster has its own."""
         return self._folders.clusters
@@ -287,6 +292,8 @@ class LocalEngine(Engine):
             start = AgentStart(self._command(request.python, archive, folder), folder, self._environment(folder))
             code = await start.start_and_wait(self._children)
             request_validation.check_disk(code, self._root)
+            if code == EXIT_OPT_ML_TAKEN:
+                raise _opt_ml_taken_error(request.cluster, host)
             if code not in (None, CLAIM_LOST):
                 raise self._start_error(request.cluster, host, f"ended with {format_exit(code)}")
         # Either our agent is ready, or another engine's agent has the folder and is as good as ours.
@@ -405,3 +412,14 @@ class LocalEngine(Engine):
         with suppress(OSError):
             names.update(host_names(self._folders.clusters / handle.cluster))
         return names
+
+
+def _opt_ml_taken_error(cluster: str, host: str) -> UnavailableError:
+    return UnavailableError(
+        f"Host {host} of cluster {cluster} did not start: the /opt/ml of this machine leads to another host.",
+        field="host",
+        value=host,
+        rule="One host at a time uses it (LocalEngine.use_machine_opt_ml), and another controller's host has it.",
+        cure="Release that host, or turn the option off.",
+        transient=True,
+    )

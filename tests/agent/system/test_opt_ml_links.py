@@ -11,7 +11,7 @@ from jupyter_smx.agent import startup
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.system.files.host_folder import HostFolder
 from jupyter_smx.agent.system.isolation import opt_ml_links
-from jupyter_smx.agent.system.isolation.opt_ml_links import NAMES, OptMlLinks, claim
+from jupyter_smx.agent.system.isolation.opt_ml_links import NAMES, OptMlLinks, OptMlTakenError, claim
 from jupyter_smx.agent.wire import PROTOCOL
 
 
@@ -59,9 +59,21 @@ def test_after_a_job_the_links_are_as_before_and_what_it_left_is_gone(tmp_path: 
     assert all((top / name).is_symlink() for name in NAMES)
 
 
+def test_a_job_finds_the_links_again_and_what_others_wrote_beside_them_stays(tmp_path: Path, top: Path) -> None:
+    links = claimed(host(tmp_path), top)
+    (top / "model").unlink()
+    (top / "model").symlink_to(tmp_path)
+    (top / "code").unlink()
+    (top / "notes").touch()
+    links.reset_links()
+    assert all((top / name).readlink().name == name for name in NAMES)
+    assert (top / "notes").exists()
+
+
 def test_another_host_gets_it_when_the_first_one_has_ended(tmp_path: Path, top: Path) -> None:
     first = claimed(host(tmp_path, "a"), top)
-    assert claim(host(tmp_path, "b").ml, str(top)) == (None, "another host uses the /opt/ml of the machine")
+    with pytest.raises(OptMlTakenError, match="another host uses the /opt/ml of the machine"):
+        claim(host(tmp_path, "b").ml, str(top))
     os.close(first._lock)  # as the system does for a process that is killed
     second = host(tmp_path, "b")
     claimed(second, top)
@@ -112,9 +124,6 @@ def test_a_host_uses_it_only_if_that_is_allowed_and_it_is_alone(
     allowed = startup._isolate(a_config(machine_opt_ml=True), folder)
     assert (allowed.mode, allowed.has_own_namespaces()) == ("links", False)
     assert allowed.opt_ml is not None
-    busy = startup._isolate(a_config(machine_opt_ml=True), host(tmp_path, "b"))
-    assert (busy.mode, busy.reason) == (
-        "variables",
-        "isolate is off for this host; another host uses the /opt/ml of the machine",
-    )
+    with pytest.raises(OptMlTakenError):
+        startup._isolate(a_config(machine_opt_ml=True), host(tmp_path, "b"))
     allowed.opt_ml.remove()

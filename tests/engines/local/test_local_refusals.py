@@ -14,7 +14,9 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_smx.agent.errors import EXIT_OPT_ML_TAKEN
 from jupyter_smx.engines.base import ClusterRequest, HostSpec, Observation
+from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.engines.machine import host_folder, request_validation
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle
@@ -32,7 +34,8 @@ SCRIPTS = {
     "is_too_old": "echo 3 7",
     "answers_nonsense": "echo hello world again",
     "fails_when_asked": "exit 1",
-    "dies_at_once": ANSWERS_VERSION + "echo 'cannot find the moon' >&2\necho 'giving up' >&2\nexit 7",
+    "dies_at_once": ANSWERS_VERSION + "echo 'cannot find the moon' >&2\necho 'giving up' >&2\nexit 17",
+    "finds_another_host_in_opt_ml": ANSWERS_VERSION + f"exit {EXIT_OPT_ML_TAKEN}",
     "tells_its_environment": ANSWERS_VERSION + "env\nexit 1",
     "is_killed_at_once": ANSWERS_VERSION + "kill -9 $$",
     "never_gets_ready": ANSWERS_VERSION + "echo 'still thinking' >&2\nwhile :; do sleep 1000; done",
@@ -121,9 +124,25 @@ async def test_a_data_folder_that_cannot_be_written_is_refused_with_the_cure(tmp
 
 async def test_an_agent_that_dies_is_told_with_its_last_words(world: LocalHarness, tmp_path: Path) -> None:
     told = await failure(world, with_python(world, failing_python(tmp_path, "dies_at_once")))
-    assert "exit code 7" in told.message
+    assert "exit code 17" in told.message
     assert "cannot find the moon | giving up" in told.rule
     assert "agent.log" in told.cure
+
+
+async def test_a_host_whose_jobs_would_find_the_files_of_another_one_does_not_start(
+    world: LocalHarness, tmp_path: Path
+) -> None:
+    told = await failure(world, with_python(world, failing_python(tmp_path, "finds_another_host_in_opt_ml")))
+    assert "the /opt/ml of this machine leads to another host" in told.message
+    assert "LocalEngine.use_machine_opt_ml" in told.rule
+    assert told.cure == "Release that host, or turn the option off."
+
+
+def test_there_is_one_slot_where_all_hosts_would_have_the_opt_ml_of_the_machine(tmp_path: Path) -> None:
+    engine = LocalEngine(data_dir=str(tmp_path))
+    assert engine.slots() is None
+    engine.use_machine_opt_ml = True
+    assert engine.slots() == 1
 
 
 async def test_not_even_an_agent_is_told_what_belongs_to_the_server(

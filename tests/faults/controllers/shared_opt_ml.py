@@ -15,6 +15,8 @@ from pathlib import Path
 from jupyter_smx.agent.system.isolation import mounts
 
 _CONFIG = "c.LocalEngine.isolate = False\nc.LocalEngine.use_machine_opt_ml = True\n"
+_OTHER_TYPE = "ml.m5.large"
+"""Type of hosts that the warm pool cannot serve."""
 _SCRIPT = """\
 import os
 print("found", sorted(os.listdir("/opt/ml/model")), os.path.exists("/opt/ml/extra"))
@@ -23,15 +25,15 @@ open("/opt/ml/extra", "w").write("left")
 """
 
 
-def smx(*words: str) -> str:
+def smx(*words: str, **variables: str) -> str:
     """Run a subcommand in a terminal."""
     command = [sys.executable, "-m", "jupyter_smx.cli", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **variables})
     return done.stdout + done.stderr
 
 
 def main() -> None:
-    """Run the jobs on one warm pool, and say what is there afterwards."""
+    """Run the jobs on one warm pool, then on hosts that would share its folder; say what is there afterwards."""
     folder = Path(sys.argv[1])
     mounts.mount("tmpfs", "/opt", "tmpfs", 0, "mode=755")
     config = folder / "config"
@@ -44,12 +46,19 @@ def main() -> None:
     }
     (folder / "job.py").write_text(_SCRIPT)
     os.chdir(folder)
+    runs = [smx("run", "job.py", "--name", "first", "--keep-alive", "10m")]
+    Path("/opt/ml/model").unlink()  # what another program may do while the pool is idle
+    Path("/opt/ml/model").mkdir()
+    Path("/opt/ml/model/stale").touch()
+    runs.append(smx("run", "job.py", "--name", "second", "--keep-alive", "10m"))
     told: dict[str, object] = {
-        "runs": [smx("run", "job.py", "--name", name, "--keep-alive", "10m") for name in ("first", "second")],
+        "runs": runs,
         "why": smx("why", "first"),
         "doctor": smx("doctor"),
         "inside": sorted(path.name for path in Path("/opt/ml").iterdir()),
         "outputs": sorted(path.name for path in folder.glob("smx/jobs/*/artifacts/model.tar.gz")),
+        "other_controller": smx("run", "job.py", "--name", "other", JUPYTER_SMX_DATA_DIR=os.fspath(folder / "other")),
+        "other_pool": smx("run", "job.py", "--name", "third", "--instance-type", _OTHER_TYPE),
     }
     sys.stdout.write(json.dumps(told))
 

@@ -29,3 +29,8 @@ def test_files_in_the_literal_folder_are_collected_and_the_next_job_finds_none(t
     assert "machine opt ml: leads to one host at a time" in told["doctor"]
     assert "extra" not in told["inside"]
     assert "model" in told["inside"]
+    assert "the /opt/ml of this machine leads to another host" in told["other_controller"]
+    assert "turn the option off" in told["other_controller"]
+    assert "found" not in told["other_controller"]
+    assert "found [] False" in told["other_pool"], "the idle pool made room"
+    assert "Completed" in told["other_pool"]

@@ -20,6 +20,10 @@ NAMES = tuple(sorted({name.partition("/")[0] for name in SKELETON}))
 _LOCK = ".jupyter-smx-lock"
 
 
+class OptMlTakenError(Exception):
+    """The machine's ``/opt/ml`` leads to another host: jobs that name it would read and write files of that host."""
+
+
 class OptMlLinks:
     """The claim of one host; ``ml`` is the host's folder, ``top`` is what leads there, ``others`` was there before."""
 
@@ -38,9 +42,19 @@ class OptMlLinks:
             path = os.path.join(self._top, name)
             if name != _LOCK and name not in self._others and not self._is_link(name):
                 remove(path)
+        self.reset_links()
+
+    def reset_links(self) -> None:
+        """Make each link that is missing or was replaced; delete what is in its place, and nothing else.
+
+        :raises OSError: as in :meth:`restore`.
+        """
         for name in NAMES:
             if not self._is_link(name):
-                os.symlink(os.path.join(self._ml, name), os.path.join(self._top, name))
+                path = os.path.join(self._top, name)
+                if os.path.lexists(path):
+                    remove(path)
+                os.symlink(os.path.join(self._ml, name), path)
 
     def remove(self) -> None:
         """Delete the links, and let another host have the folder."""
@@ -59,6 +73,8 @@ def claim(ml: str, top: str = ML) -> Tuple[Optional[OptMlLinks], str]:
     """Let ``top`` lead to the folder ``ml`` of a host; None and the reason where that is not possible.
 
     Files that no host has left there stay, and no link is made.
+
+    :raises OptMlTakenError: ``top`` leads to another host.
     """
     try:
         os.makedirs(top, exist_ok=True)
@@ -74,7 +90,8 @@ def claim(ml: str, top: str = ML) -> Tuple[Optional[OptMlLinks], str]:
             return links, ""
         reason = f"the {ML} of the machine has files, as {found}"
     except BlockingIOError:
-        reason = f"another host uses the {ML} of the machine"
+        os.close(lock)
+        raise OptMlTakenError(f"another host uses the {ML} of the machine") from None
     except OSError as error:
         reason = f"the {ML} of the machine cannot be used ({error.strerror}: {error.filename})"
     os.close(lock)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shlex
 import shutil
 import zipfile
 from importlib.metadata import distribution
@@ -188,6 +189,20 @@ def test_a_program_of_a_shell_installs_for_its_job_too_and_so_do_programs_of_the
     assert seen(record)["beta"] == "1.0"
     assert home.is_unchanged()
     assert seen(agent.run(BEFORE + SEE))["beta"] is None
+
+
+@pytest.mark.parametrize(
+    "line", ["pip install -q beta && python show.py", "if true; then pip install -q beta; fi; python show.py"]
+)
+def test_a_command_alone_installs_for_its_job(agent: Agent, home: Home, tmp_path: Path, line: str) -> None:
+    words = ["bash", "-c", line]
+    source = packed(tmp_path, {"show.py": BEFORE + SEE})
+    record = agent.run(shlex.join(words), source_dir=source, command=words)
+    assert seen(record)["beta"] == "1.0"
+    assert home.is_unchanged()
+    alone = agent.run("", kind="process", command=["pip", "install"], arguments=["-q", "beta"])
+    assert (alone["exit_code"], alone["errors"]) == (0, []), alone["text"]
+    assert home.is_unchanged()
 
 
 HELPER = "import os\n\ndef get(name):\n    assert os.system(f'pip install -q {name}') == 0\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple
 
 from jupyter_smx.agent.code.environ import changes as environ_changes
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.code.environ.changes import VariableChange
     from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.paths import HostInfo
+
+_COMMAND_LINE = "command.sh"
+"""Name of a file that would have the command of a job."""
 
 
 class JobChanges(NamedTuple):
@@ -55,8 +59,14 @@ def of_every_job(host_info: HostInfo, threads: int) -> Dict[str, str]:
 
 
 def install_in_script(spec: CompleteSpec, host_info: HostInfo) -> str:
-    """Return the command by which a job's script installs packages; "" if there is none, or no environment for it."""
-    command = detection.install_in(spec["entry_point"], spec["source"])
+    """Return the command by which a job's script installs packages; "" if there is none, or no environment for it.
+
+    A command without an entry point is a line of a shell, with its arguments.
+    """
+    name, text = spec["entry_point"], spec["source"]
+    if spec["command"] and not name:
+        name, text = _COMMAND_LINE, " ".join(map(shlex.quote, [*spec["command"], *spec["arguments"]]))
+    command = detection.install_in(name, text)
     return command if command and shares_paths(spec, host_info) else ""
 
 

@@ -183,7 +183,7 @@ class EnvironmentBuild:
         What the installer wrote stays. Other programs, as mpirun, are no copies: ``PATH`` leads to the base's folder.
         """
         executable = (self._venv / BASE).read_text(encoding="utf-8", errors="surrogateescape")
-        for path in (entry.path for folder in self._program_folders for entry in _list_files(folder)):
+        for path in (path for folder in self._program_folders for path in _list_files(folder)):
             copy = self._python.with_name(os.path.basename(path))
             if os.path.lexists(copy):
                 continue
@@ -202,9 +202,14 @@ class EnvironmentBuild:
         part.replace(self._folder / READY)
 
 
-def _list_files(folder: str) -> List["os.DirEntry[str]"]:
-    with os.scandir(folder) as entries:
-        return sorted((entry for entry in entries if entry.is_file()), key=lambda entry: entry.name)
+def _list_files(folder: str) -> List[str]:
+    """Return the paths of the files in a folder, sorted; what cannot be read is left out."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    # Unlike `DirEntry.is_file`, this raises nothing for a link that leads to itself or into a closed folder.
+    return [path for path in (os.path.join(folder, name) for name in names) if os.path.isfile(path)]
 
 
 def _read_program(path: str, base: str, python: str) -> Optional[bytes]:

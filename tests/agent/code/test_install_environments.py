@@ -127,3 +127,10 @@ def test_a_folder_that_installs_nothing_has_no_record(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('pip install x')\n")
     sent_files.record(str(tmp_path), str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_programs_that_cannot_be_read_have_no_wrapper(tmp_path: Path) -> None:
+    (tmp_path / "tool").write_text(f"#!{tmp_path}/python\n")
+    (tmp_path / "loop").symlink_to("loop")
+    folders = [str(tmp_path), str(tmp_path / "gone")]
+    assert list(job_venv._python_programs(folders)) == [str(tmp_path / "tool")]

@@ -88,8 +88,10 @@ def with_programs(base: str) -> Iterator[str]:
     for path in written:
         path.write_text(PROGRAMS[path.name].replace("BASE", base))
         path.chmod(0o755)
+    loop = Path(base).with_name("loop")
+    loop.symlink_to(loop)
     yield base
-    for path in written:
+    for path in (*written, loop):
         path.unlink()
 
 
@@ -179,6 +181,14 @@ async def test_an_environment_of_its_own_has_no_programs_of_the_base(
     programs = tmp_path / "e" / "venv" / "bin"
     assert not [name for name in PROGRAMS if (programs / name).exists()]
     assert not (tmp_path / "e" / "venv" / build.BASE).exists()
+
+
+def test_what_cannot_be_read_in_a_folder_of_programs_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "tool").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "folder").mkdir()
+    assert build._list_files(str(tmp_path)) == [str(tmp_path / "tool")]
+    assert build._list_files(str(tmp_path / "gone")) == []
 
 
 @pytest.mark.parametrize(

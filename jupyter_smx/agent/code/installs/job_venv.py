@@ -122,9 +122,17 @@ def _python_programs(folders: Iterable[str]) -> Iterator[str]:
     """Yield the programs that this Python runs by path; without a wrapper they would not use the environment."""
     for folder in folders:
         interpreter = os.fsencode(os.path.join(folder, "python"))
-        for entry in os.scandir(folder):
-            if entry.is_file() and _names(entry.path, interpreter):
-                yield entry.path
+        # `DirEntry.is_file` raises an error for a link that leads to itself or into a closed folder.
+        for path in (os.path.join(folder, name) for name in _entries(folder)):
+            if os.path.isfile(path) and _names(path, interpreter):
+                yield path
+
+
+def _entries(folder: str) -> List[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:  # programs in it can be run, but it may not be read
+        return []
 
 
 def _names(path: str, interpreter: bytes) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from jupyter_smx.agent.job import machine_opt_ml, working_folder
 from jupyter_smx.agent.job.job import Job
+from jupyter_smx.agent.system.files.host_folder import NO_ENTRIES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +71,9 @@ def test_a_job_names_them_where_its_host_has_no_opt_ml(
     monkeypatch.setattr(working_folder, "describe", lambda *_: "")
     job = cast("Any", Job.__new__(Job))
     job.host = SimpleNamespace(
-        lacks_opt_ml=lambda: lacks_opt_ml, info=None, folder=SimpleNamespace(ml="/ml", trees="/trees")
+        lacks_opt_ml=lambda: lacks_opt_ml,
+        info=None,
+        folder=SimpleNamespace(ml="/ml", trees="/trees", root_entries=NO_ENTRIES),
     )
     job.spec, job.left_behind, job.status, job._machine_files, done = TRAIN, [], 1, {"model": {}}, []
     job._name_leftovers(lambda: done.append(1))

@@ -10,15 +10,22 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from jupyter_smx.agent.code.environment_build import READY
+
 MARKER = "oldest"
 _INTERVAL = 86_400.0
 """Seconds after which the files of an environment that is used are marked once more."""
 
 
 def create_marker(folder: Path) -> None:
-    """Make the marker before any other file of an environment; a build then finds out what the disk refuses."""
+    """Make the marker before any other file of an environment; a build then finds out what the disk refuses.
+
+    Delete the file of a complete build first: with a new marker, an environment that lacks files would be whole until
+    its build begins, and for good if the job is stopped before.
+    """
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / READY).unlink(missing_ok=True)
         (folder / MARKER).touch()
 
 

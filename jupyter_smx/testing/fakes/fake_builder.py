@@ -46,6 +46,8 @@ class FakeBuilder:
                 await asyncio.sleep(self.seconds / len(environment.requirements))
         finally:
             self.running_builds.remove(folder.name)
+        # The process of a real build deletes it too, a moment after the build was requested.
+        (folder / READY).unlink(missing_ok=True)
         if bad := self.broken_requirements.intersection(environment.requirements):
             raise BuildError(f"--requirements: {min(bad)} cannot be installed.", field="requirements")
         interpreter = folder / VENV / "bin" / "python"

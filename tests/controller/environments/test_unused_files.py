@@ -74,6 +74,21 @@ async def test_an_environment_of_which_a_cleaner_deleted_the_oldest_file_is_buil
     assert sum(world.builder.build_counts.values()) == 2
 
 
+async def test_an_environment_without_all_its_files_is_not_ready_while_or_after_its_build_is_stopped(world: World) -> None:
+    (world.place / MARKER).unlink()
+    world.builder.seconds = 600.0
+    build = asyncio.create_task(world.provide())
+    await eventually(lambda: world.builder.running_builds, "the build is under way")
+    assert not world.cache.is_ready(KEY)
+    build.cancel()
+    await asyncio.gather(build, return_exceptions=True)
+    await eventually(lambda: not world.builder.running_builds, "the build is stopped")
+    assert not world.cache.is_ready(KEY)
+    world.builder.seconds = 0.0
+    await world.provide()
+    assert world.cache.is_ready(KEY)
+
+
 async def test_all_files_are_marked_as_used_once_a_day_and_keep_the_times_of_their_contents(world: World) -> None:
     before = world.times()
     world.now += DAY - 1

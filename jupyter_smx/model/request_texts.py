@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "job_name"
 PLACEHOLDER = f"{{{VARIABLE}}}"
-FIELDS = ("hyperparameters", "environment", "arguments", "checkpoint", "outputs")
+FIELDS = ("hyperparameters", "environment", "arguments", "command", "checkpoint", "outputs")
 """Fields of a job request whose texts may have it. A job's inputs are there before its name."""
 
 

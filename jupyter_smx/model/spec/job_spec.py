@@ -167,6 +167,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             hyperparameters=fill_values(self.hyperparameters, name),
             environment=fill_values(self.environment, name),
             arguments=tuple(word.replace(PLACEHOLDER, name) for word in self.arguments),
+            command=tuple(word.replace(PLACEHOLDER, name) for word in self.command),
             checkpoint=self.checkpoint.replace(PLACEHOLDER, name),
             outputs=outputs,
         )

@@ -72,3 +72,12 @@ async def test_hosts_get_the_name_in_place_of_the_placeholder(world: World) -> N
     assert spec["environment"] == {"RUN": EXACT}
     place = HostInfo("algo-1", ["algo-1"], [], "homogeneousCluster", "local", cpus=1, gpus=0)
     assert platform_variables.variables(spec, place)["TRAINING_JOB_NAME"] == EXACT
+
+
+async def test_hosts_get_the_name_in_a_command_and_its_arguments(world: World) -> None:
+    made = await world.submit(kind="process", command=["echo", "{job_name}"], arguments=["--to={job_name}"])
+    assert made.status == 201, made.json()
+    job = world.books.job(an_id(1))
+    assert job.spec.command == ("echo", "{job_name}"), "a rerun fills in its own name"
+    spec = run_spec(job, named_hosts(job.spec.instance_groups)[0], 10.0, 0)
+    assert (spec["command"], spec["arguments"]) == (["echo", job.name], [f"--to={job.name}"])

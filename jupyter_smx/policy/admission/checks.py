@@ -250,6 +250,8 @@ def _check_text(spec: JobSpec) -> None:
         "channels": [part for channel in spec.channels for part in (channel.source, channel.path)],
         "outputs": [part for output in spec.outputs for part in (output.path, output.destination)],
         "working_directory": [spec.working_directory],
+        "command": spec.command,
+        "arguments": spec.arguments,
     }
     field = next((field for field, parts in texts.items() if any("\0" in part for part in parts)), "")
     if field:
@@ -358,7 +360,7 @@ def _check_command(spec: JobSpec) -> None:
     wrong = "" if all(spec.command) else "an empty word"
     if len(spec.command) > MAX_WORDS:
         wrong = f"{len(spec.command)} words"
-    if any("\0" in word or len(word) > MAX_WORD for word in spec.command):
+    if any(len(word) > MAX_WORD for word in spec.command):
         wrong = "a word that is too long"
     if wrong:
         raise ValidationError(

@@ -83,3 +83,10 @@ def test_an_output_is_neither_in_an_input_nor_around_one(path: str) -> None:
     with pytest.raises(ValidationError, match="cannot be a folder of outputs"):
         check(model, outputs=(Output(name="out", path=path),))
     check(model, outputs=(Output(name="out", path="/opt/ml/processing/models"),))
+
+
+@pytest.mark.parametrize("field", ["command", "arguments"])
+def test_a_nul_in_a_word_of_a_command_is_refused_as_such(field: str) -> None:
+    with pytest.raises(ValidationError, match="there is a NUL character in it") as refusal:
+        check(**{field: ("echo", "a\0b")})
+    assert refusal.value.field == field

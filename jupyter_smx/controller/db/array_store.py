@@ -7,7 +7,22 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import Column, Float, Index, LargeBinary, String, Table, bindparam, exists, func, insert, or_, select
+from sqlalchemy import (
+    Column,
+    Float,
+    Index,
+    LargeBinary,
+    String,
+    Table,
+    bindparam,
+    case,
+    cast,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+)
 
 from jupyter_smx.controller.db import tables
 from jupyter_smx.controller.db.connection import decode_readable, unreadable_error
@@ -27,14 +42,6 @@ _encode = msgspec.json.Encoder().encode
 _decode_array = msgspec.json.Decoder(Array).decode
 _decode_summary = msgspec.json.Decoder(JobSummary).decode
 
-
-class _End(msgspec.Struct):
-    """What is read of a summary to find the end of a task."""
-
-    ended_at: float | None = None
-
-
-_decode_end = msgspec.json.Decoder(_End).decode
 
 arrays = Table(
     "arrays",
@@ -58,6 +65,9 @@ tasks = Table(
 
 _newest = (arrays.c.created_at.desc(), arrays.c.id.desc())
 _of_array = select(tables.jobs.c.summary).join(tasks, tasks.c.job == tables.jobs.c.id)
+# A blob with JSON is an error for some versions of SQLite, and so is a text that is not valid.
+_summary_text = cast(tables.jobs.c.summary, String)
+_end = case((func.json_valid(_summary_text) == 1, func.json_extract(_summary_text, "$.ended_at")))
 
 
 def _statements() -> dict[str, Statement]:
@@ -81,6 +91,9 @@ def _statements() -> dict[str, Statement]:
             .join(tasks, tasks.c.job == tables.jobs.c.id)
             .where(tasks.c.array == ref)
             .group_by(tables.jobs.c.state)
+        ),
+        "last_end": whole(
+            select(func.max(_end)).join(tasks, tasks.c.job == tables.jobs.c.id).where(tasks.c.array == ref)
         ),
         "tasks": whole(_of_array.where(tasks.c.array == ref).order_by(tasks.c.job)),
         "singles": whole(
@@ -162,8 +175,8 @@ class ArrayStore:
 
     def last_end(self, array_id: str) -> float | None:
         """Return when the last task of an array ended; None if no task has ended."""
-        ends = decode_readable(_decode_end, self._rows("tasks", ref=array_id))
-        return max((end.ended_at for end in ends if end.ended_at is not None), default=None)
+        [(end,)] = self._rows("last_end", ref=array_id)
+        return end if isinstance(end, (int, float)) else None
 
     def single_jobs(self, limit: int) -> list[JobSummary]:
         """Return the newest jobs that are no tasks."""

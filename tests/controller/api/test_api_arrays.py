@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,20 @@ async def test_an_array_ends_with_its_last_task(world: World) -> None:
     assert listed["ended_at"] == 2_000.0
     await world.ask("DELETE", f"/v1/jobs/{task_id(ARRAY, 0)}")
     assert (await world.ask("GET", f"/v1/arrays/{ARRAY}?tasks=0")).json()["ended_at"] == 2_000.0
+
+
+async def test_the_end_of_an_array_is_found_beside_a_damaged_task(world: World) -> None:
+    await world.ask("POST", "/v1/arrays", body(world, 3))
+    store = world.books.store.arrays
+    assert store.last_end(ARRAY) is None
+    for index, at in enumerate((2_000.5, 1_000.0, 3_000.0)):
+        task = world.books.jobs[task_id(ARRAY, index)]
+        world.books.save(jobs=[replace(task, state=SecondaryStatus.STOPPED, ended_at=at)])
+    assert store.last_end(ARRAY) == 3_000.0
+    with sqlite3.connect(world.folder / "smx.sqlite") as database:
+        database.execute("UPDATE jobs SET summary = ? WHERE id = ?", (b"{\xff", task_id(ARRAY, 2)))
+    assert store.last_end(ARRAY) == 2_000.5
+    assert store.last_end(an_id(8)) is None
 
 
 async def test_an_array_that_is_no_array_is_refused_with_its_field(world: World) -> None:

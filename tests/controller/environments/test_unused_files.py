@@ -74,7 +74,9 @@ async def test_an_environment_of_which_a_cleaner_deleted_the_oldest_file_is_buil
     assert sum(world.builder.build_counts.values()) == 2
 
 
-async def test_an_environment_without_all_its_files_is_not_ready_while_or_after_its_build_is_stopped(world: World) -> None:
+async def test_an_environment_without_all_its_files_is_not_ready_while_or_after_its_build_is_stopped(
+    world: World,
+) -> None:
     (world.place / MARKER).unlink()
     world.builder.seconds = 600.0
     build = asyncio.create_task(world.provide())

@@ -38,6 +38,7 @@ from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.spec.instance import look_up
 from jupyter_smx.model.status import REUSE_MESSAGE, TERMINAL_GOALS, DesiredState, SecondaryStatus
 from jupyter_smx.policy.admission import checks
+from jupyter_smx.policy.hosts.job_folders import starts_in_root
 from jupyter_smx.policy.lifecycle import keep_alive, spot, transitions
 from jupyter_smx.policy.lifecycle.attempts import MAX_PLACEMENTS, NOT_STARTED_REASON, next_attempt
 from jupyter_smx.policy.lifecycle.dependencies import NO_DEPENDENCIES
@@ -317,7 +318,12 @@ class JobReconciler:
         now = self.live_state.clock()
         fresh = Cluster(id=self._new_id(), key=reuse.key_of_job(job, self._user), created_at=now)
         cluster = transitions.lease_pool(fresh, job.id, now)
-        cluster = replace(cluster, state=ClusterState.PROVISIONING, gpus=decision.gpus)
+        cluster = replace(
+            cluster,
+            state=ClusterState.PROVISIONING,
+            gpus=decision.gpus,
+            had_root_job=starts_in_root(job.spec),
+        )
         why = replace(placement.add_queue_time(decision.why, job, now), pool=cluster.name())
         started = transitions.advance(
             replace(job, cluster=cluster.id, lease=cluster.lease, why=why), SecondaryStatus.STARTING, now

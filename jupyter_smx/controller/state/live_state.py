@@ -22,6 +22,7 @@ from jupyter_smx.model.results.reports import JobAdvice
 from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.policy.accounting import price
 from jupyter_smx.policy.accounting import profiler_rules as advice
+from jupyter_smx.policy.hosts.job_folders import starts_in_root
 from jupyter_smx.policy.lifecycle import transitions
 from jupyter_smx.policy.lifecycle.dependencies import Predecessor, array_dependency_status
 from jupyter_smx.policy.lifecycle.environment import is_building
@@ -356,7 +357,8 @@ class LiveState:
         now = self.clock()
         holder = self.holders.get(cluster.id)
         told = [transitions.set_pool_reused(holder, job.name, transitions.idle_seconds(cluster, now))] if holder else []
-        return transitions.lease_pool(cluster, job.id, now), told
+        leased = transitions.lease_pool(cluster, job.id, now)
+        return replace(leased, had_root_job=leased.had_root_job or starts_in_root(job.spec)), told
 
     def set_unreachable(self, cluster_id: str, reason: str) -> None:
         """Keep why hosts of a live cluster cannot be reached, "" if they can; announce its pool if that changed."""

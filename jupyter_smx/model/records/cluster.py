@@ -147,6 +147,8 @@ class Cluster(Struct, frozen=True, kw_only=True):
     """Seconds that its hosts stay after a job that names no keep-alive; None in records of earlier versions."""
     ended_at: float | None = None
     jobs_served: int = 0
+    had_root_job: bool = False
+    """True if a job that SageMaker starts in ``/`` has had its hosts: later ones get no note about the folder."""
     cold_start_seconds: float | None = None
     """Seconds from the launch until all hosts could take a job; a warm start saves them. None: not measured."""
     retained_seconds: float = 0.0

@@ -50,23 +50,36 @@ def missing_folder_notes(hosts: Iterable[Host]) -> tuple[str, ...]:
     )
 
 
+def starts_in_root(spec: JobSpec) -> bool:
+    """Return True if SageMaker starts the code of a job in ``/``.
+
+    It does so with a processing script, unless that is one of a source folder, as with a ``FrameworkProcessor``.
+    """
+    return spec.kind == "process" and spec.source_dir is None and spec.distribution is None
+
+
 def working_folder_notes(spec: JobSpec, hosts: Iterable[Host]) -> tuple[str, ...]:
     """Return one note for each reason why a processing script does not start in ``/``; empty if it does, or must not.
 
-    SageMaker starts it there if it is not one of a source folder, as the script of a ``FrameworkProcessor`` is.
+    A pool needs them once, for the first such job.
     """
-    if spec.kind != "process" or spec.source_dir is not None or spec.distribution is not None:
+    if not starts_in_root(spec):
         return ()
-    reasons = dict.fromkeys(host.isolation_reason for host in hosts if host.isolation and not _has_own_root(host))
+    reasons = dict.fromkeys(_root_reason(host) for host in hosts if host.isolation and not _has_writable_root(host))
     return tuple(
-        f"Its script starts in the folder code of /opt/ml, and not in / as on SageMaker, because its hosts have no / "
-        f"of their own{_bracket(reason)}."
+        f"Its script starts in the folder code of /opt/ml, and not in / as on SageMaker, because {reason}."
         for reason in reasons
     )
 
 
-def _has_own_root(host: Host) -> bool:
+def _has_writable_root(host: Host) -> bool:
     return host.isolation == "namespace" and not host.isolation_reason
+
+
+def _root_reason(host: Host) -> str:
+    if host.isolation == "container":
+        return "/ is read-only in its containers"
+    return f"its hosts have no / of their own{_bracket(host.isolation_reason)}"
 
 
 def missing_folder_cure(spec: JobSpec, message: str, host: Host) -> str:

@@ -13,6 +13,7 @@ from jupyter_smx.model.status import message_of
 from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy import preload
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes
+from jupyter_smx.policy.hosts.job_folders import working_folder_notes
 from jupyter_smx.policy.hosts.names import helper_notes
 from jupyter_smx.policy.lifecycle import keep_alive, transitions
 from jupyter_smx.policy.lifecycle.dependencies import FREED
@@ -239,6 +240,7 @@ def _warm_reason(pool: Cluster, spec: JobSpec, never: tuple[str, ...], afterward
         notes=(
             *_saved_notes(pool),
             *isolation_notes(pool.hosts),
+            *(() if pool.had_root_job else working_folder_notes(spec, pool.hosts)),
             *preload.preload_notes(spec.imports, pool.hosts[0] if pool.hosts else None, never),
             *afterwards,
         ),

@@ -162,11 +162,16 @@ def test_a_note_has_the_reason_once() -> None:
     assert note.startswith(f"Its hosts have no /opt/ml of their own ({REASON}): ")
 
 
-@pytest.mark.parametrize("mode", ["variables", "container", "namespace"])
+@pytest.mark.parametrize("mode", ["variables", "namespace"])
 def test_a_processing_script_that_does_not_start_in_the_root_folder_has_a_note(mode: str) -> None:
     (note,) = job_folders.working_folder_notes(a_spec("process"), [a_host(mode), a_host(mode, name="algo-2")])
     assert "starts in the folder code of /opt/ml, and not in / as on SageMaker" in note
     assert note.endswith(f"have no / of their own ({REASON}).")
+
+
+def test_the_note_about_containers_says_that_their_root_folder_is_read_only() -> None:
+    (note,) = job_folders.working_folder_notes(a_spec("process"), [a_host("container")])
+    assert note.endswith("and not in / as on SageMaker, because / is read-only in its containers.")
 
 
 def test_other_jobs_and_hosts_with_a_root_folder_have_no_such_note() -> None:

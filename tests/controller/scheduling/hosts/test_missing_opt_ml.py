@@ -52,6 +52,33 @@ def test_hosts_with_namespaces_have_no_note(sim: Simulation) -> None:
     assert (sim.start_reason(job).isolation, notes(sim, job)) == ("namespace", [])
 
 
+def test_the_first_processing_job_of_a_pool_has_a_note_about_its_folder(sim: Simulation) -> None:
+    sim.world.isolation = {"mode": "container", "reason": ""}
+    found = []
+    for kind in ("train", "process", "process"):
+        job = sim.submit(kind=kind, keep_alive=600)
+        sim.pass_time(1.0)
+        sim.restart()
+        sim.pass_time(1.0)
+        found.append((sim.start_reason(job).start, len(notes(sim, job))))
+        sim.end_job(job)
+        sim.pass_time(1.0)
+    assert found == [("cold", 0), ("warm", 1), ("warm", 0)]
+
+
+def test_a_cold_processing_job_is_the_first_one_of_its_pool(sim: Simulation) -> None:
+    sim.world.isolation = {"mode": "container", "reason": ""}
+    found = []
+    for start in ("cold", "warm"):
+        job = sim.submit(kind="process", keep_alive=600)
+        sim.pass_time(1.0)
+        assert sim.start_reason(job).start == start
+        found.append(len(notes(sim, job)))
+        sim.end_job(job)
+        sim.pass_time(1.0)
+    assert found == [1, 0]
+
+
 def test_a_failure_at_a_path_below_opt_ml_names_the_variable(sim: Simulation) -> None:
     sim.world.isolation = {"mode": "variables", "reason": REASON}
     job = sim.submit()

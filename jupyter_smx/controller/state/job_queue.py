@@ -159,6 +159,11 @@ class JobQueue:
         ahead = self._queues[job.spec.engine].count_ahead(place.entry)
         return None if ahead is None else ahead + 1
 
+    def positions(self) -> dict[str, int]:
+        """Return the positions of all queued jobs by their ids."""
+        queues = (queue.ordered_ids() for queue in self._queues.values())
+        return {job_id: position for queue in queues for position, job_id in enumerate(queue, 1)}
+
     def outdated_jobs(self, reported: Mapping[str, int], limit: int) -> list[Job]:
         """Return at most ``limit`` jobs whose reported position is noticeably another one than they have now."""
         found: list[str] = []

@@ -88,8 +88,8 @@ class LiveState:
         """A host's reason for the end of a cluster; it is recorded when the cluster has ended."""
         self.unreachable: dict[str, str] = {}
         """Why hosts of a cluster cannot be reached now, by the cluster."""
-        self._reported_positions: dict[str, int] = {}
-        """The place in the queue that the newest event of a job has."""
+        self._reported_positions: dict[str, int] = self.job_queue.positions()
+        """The place in the queue that the newest event of a job has; the last controller reported those at the start."""
         self._disk_wait = ""
         """Reason why records cannot be written, as "for free disk space"; "" while they can."""
         for cluster in self.clusters.values():

@@ -55,6 +55,8 @@ class FairQueue:
     def __init__(self) -> None:
         self._jobs: list[QueueEntry] = []
         self._arrays: dict[str, _Tasks] = {}
+        self._order: list[str] | None = None
+        """The ids in order, until a job comes, leaves or starts."""
 
     def __len__(self) -> int:
         """Count the jobs that have a turn."""
@@ -62,16 +64,19 @@ class FairQueue:
 
     def add(self, waiter: QueueEntry) -> None:
         """Add a waiting job to the queue."""
+        self._order = None
         insort(self._tasks(waiter.array).waiting if waiter.array else self._jobs, waiter)
 
     def remove(self, waiter: QueueEntry) -> None:
         """Remove a waiting job from the queue."""
+        self._order = None
         row = self._tasks(waiter.array).waiting if waiter.array else self._jobs
         del row[bisect_left(row, waiter)]
         self._drop_if_empty(waiter.array)
 
     def add_running(self, array: str, change: int) -> None:
         """Count so many more tasks of an array that have hosts."""
+        self._order = None
         self._tasks(array).running += change
         self._drop_if_empty(array)
 
@@ -90,8 +95,13 @@ class FairQueue:
         firsts += [(0, waiter) for waiter in self._jobs[:1]]
         return min(firsts, default=None)
 
-    def ordered_ids(self) -> list[str]:
-        """Return the ids of all jobs that have a turn, in order."""
+    def ordered_ids(self) -> Sequence[str]:
+        """Return the ids of all jobs that have a turn, in order; they are sorted once until the queue changes."""
+        if self._order is None:
+            self._order = self._sorted_ids()
+        return self._order
+
+    def _sorted_ids(self) -> list[str]:
         rows = [(0, waiter) for waiter in self._jobs]
         for tasks in self._arrays.values():
             rows += [tasks.row(number) for number in range(len(tasks))]

@@ -330,6 +330,16 @@ async def test_of_ten_thousand_waiting_jobs_only_the_first_are_looked_at(world: 
     assert len(world.meter._past_runs) == MAX_FORECAST_JOBS + 1
 
 
+async def test_a_new_controller_reports_no_position_again(world: World) -> None:
+    jobs = [a_job(number, created_at=world.now + number) for number in range(1, 101)]
+    world.books.save(jobs=jobs)
+    world.books = LiveState(world.store, Limits(), lambda: world.now, ChangeSignal())
+    assert world.books.summary(jobs[-1]).queue_position == len(jobs)
+    assert world.books.moved_jobs(100) == []
+    world.books.save(jobs=[replace(jobs[0], cluster="c", state=SecondaryStatus.STARTING)])
+    assert [job.id for job in world.books.moved_jobs(1)] == [jobs[1].id]
+
+
 async def test_tasks_that_wait_are_told_their_positions_when_some_of_their_array_start(world: World) -> None:
     array = ArrayTask(id="a", name="tree", index=0, size=6)
     tasks = [a_job(number, spec=a_spec(array=replace(array, index=number))) for number in range(6)]

@@ -40,7 +40,7 @@ def queue_of(waiters: Iterable[QueueEntry], busy: Mapping[str, int]) -> FairQueu
 
 
 def turns(waiters: Iterable[QueueEntry], busy: Mapping[str, int]) -> list[str]:
-    return queue_of(waiters, busy).ordered_ids()
+    return [*queue_of(waiters, busy).ordered_ids()]
 
 
 def counted_anew(waiters: Iterable[QueueEntry], busy: Mapping[str, int]) -> list[str]:
@@ -111,6 +111,14 @@ def test_two_arrays_share_the_slots() -> None:
     assert turns(waiters, Counter(a=2)) == ["b0", "b1", "a0", "b2", "a1", "a2"]
 
 
+def test_a_queue_is_sorted_once_until_it_changes() -> None:
+    queue = queue_of([QueueEntry(age, str(age), "a") for age in range(3)], Counter())
+    order = queue.ordered_ids()
+    assert queue.ordered_ids() is order
+    queue.add(QueueEntry(3, "3"))
+    assert queue.ordered_ids() == ["0", "3", "1", "2"]
+
+
 @given(lines, running, st.integers(min_value=0, max_value=6), st.data())
 def test_who_comes_and_goes_leaves_the_turns_of_the_others_as_if_counted_anew(
     waiters: list[QueueEntry], busy: Counter[str], limit: int, data: st.DataObject
@@ -123,6 +131,7 @@ def test_who_comes_and_goes_leaves_the_turns_of_the_others_as_if_counted_anew(
         if waiter.array:
             queue.add_running(waiter.array, 1)
             busy[waiter.array] += 1
+        assert queue.ordered_ids() == counted_anew(present, busy)
         if data.draw(st.booleans()):
             returned = data.draw(st.sampled_from([w for w in waiters if w not in present]))
             queue.add(returned)

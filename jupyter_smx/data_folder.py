@@ -186,7 +186,7 @@ def read_token(chosen: Path) -> str:
 
 
 def _make_token(chosen: Path) -> str:
-    """Give a data folder its random digits, and return them; of several processes at once one does.
+    """Return the random digits of a data folder, made by one of several processes.
 
     They are "" where the folder cannot be written.
     """

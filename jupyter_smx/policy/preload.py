@@ -43,7 +43,7 @@ PICKLER = "cloudpickle"
 _ADMIN_REASON = "the administrator excluded it (preload_never)"
 _PRELOADED = "Already imported: "
 MIN_SECONDS = 0.05
-"""Seconds; less is not worth a word."""
+"""Seconds; users do not notice shorter times."""
 
 
 def preload_candidates(
@@ -79,7 +79,7 @@ def preload_allowed(imports: Iterable[str], never: Collection[str]) -> tuple[str
 
 
 def import_seconds(imports: Iterable[str], host: Host) -> float:
-    """Give the seconds that the imports of a job would have taken, as the host's own imports of the same took."""
+    """Return the seconds that the imports of a job would have taken, by the host's own times for them."""
     wanted = {_root(name) for name in imports}
     ready = {name for name in host.preloaded if _root(name) in wanted}
     ready |= {other for name in ready if name in host.preload_costs for other in host.preload_costs[name].needs}
@@ -87,7 +87,7 @@ def import_seconds(imports: Iterable[str], host: Host) -> float:
 
 
 def preload_notes(imports: Iterable[str], host: Host | None, never: Collection[str]) -> tuple[str, ...]:
-    """Say which imports of a job are there already and how long they took, which are not, and why not."""
+    """Return which imports of a job are loaded already and how long they took, which are not, and why not."""
     wanted = sorted({name for name in imports if _root(name) not in sys.stdlib_module_names})
     there = host.preloaded if host else ()
     # A package is loaded together with any of its parts.

@@ -151,15 +151,15 @@ class ArrayFacade:
         return self._records.find(ref)
 
     def summary(self, array: Array) -> ArraySummary:
-        """Say of an array what lists show."""
+        """Return the summary of an array, as lists show it."""
         counts = self._records.counts(array.id)
         return array_summary(array, counts, None if counts.remaining_count() else self._end_of(array))
 
     def _end_of(self, array: Array) -> float | None:
-        known = self._ends.get(array.id)
-        if known is None and (known := self._records.last_end(array.id)) is not None:
-            self._ends[array.id] = known
-        return known
+        end = self._ends.get(array.id)
+        if end is None and (end := self._records.last_end(array.id)) is not None:
+            self._ends[array.id] = end
+        return end
 
     def newest(self, limit: int) -> list[ArraySummary]:
         """Return the newest arrays."""

@@ -33,7 +33,7 @@ BUSY_SECONDS = 5.0
 _WAL_SIZE_LIMIT = 1 << 20
 """Bytes of the write-ahead log that stay allocated on the disk when it restarts."""
 _CORRUPT, _FULL, _NO_DATABASE = 11, 13, 26
-"""SQLite's codes; Python tells them from 3.11 on."""
+"""SQLite's error codes; Python's exceptions have them from 3.11 on."""
 
 
 def connect(path: Path) -> Connection:
@@ -84,7 +84,7 @@ def unwritable_error(path: Path, error: BaseException) -> RecordsError:
 
 
 def unreadable_error(path: Path, error: BaseException) -> RecordsError:
-    """Say that the records at ``path`` are there and are not what was written, and why."""
+    """Return the error for records at ``path`` that exist but cannot be read, with the reason."""
     if _is_disk_full(error):
         return RecordsError(
             f"The records at {path} cannot be read: {error}.",

@@ -90,7 +90,7 @@ class EnvironmentCache:
         place = self._environment_folder(key.python, key.environment)
         if self._clock is not None and not unused_files.is_whole(place):
             return False
-        # The interpreter is a link to the base's, which may be gone.
+        # The interpreter is a link to the base's, which may have been removed.
         return (place / READY).exists() and (place / VENV / "bin" / "python").exists()
 
     async def provide(self, key: ReuseKey, say: Callable[[str], None]) -> None:

@@ -85,7 +85,7 @@ class EngineDoctor:
 
 
 def format_cluster(cluster: Cluster, unreachable: str, now: float) -> str:
-    """Say why the hosts of a cluster are not reachable, what they wait for, and when their platform ends them; pure.
+    """Return why hosts of a cluster are not reachable, what they wait for, and when their platform ends them; pure.
 
     "" if nothing of that is true. ``unreachable`` is the sentence of its summary, ``now`` seconds since the epoch.
     """

@@ -89,7 +89,7 @@ class LiveState:
         self.unreachable: dict[str, str] = {}
         """Why hosts of a cluster cannot be reached now, by the cluster."""
         self._reported_positions: dict[str, int] = self.job_queue.positions()
-        """The place in the queue that the newest event of a job has; the last controller reported those at the start."""
+        """The positions in the newest events; at the start those are of the controller before."""
         self._disk_wait = ""
         """Reason why records cannot be written, as "for free disk space"; "" while they can."""
         for cluster in self.clusters.values():

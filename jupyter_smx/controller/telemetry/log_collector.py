@@ -60,9 +60,9 @@ class LogCollector:
     The cursor is the size of the file in the job's folder (``path_of``), so that a new controller continues there. Each
     new piece calls ``on_bytes(job id)``. ``name`` is the file's on the host.
 
-    A file takes at most ``limit`` bytes on disk (0: no limit). ``spool_of`` gives the folder of a job on a host where
-    that is on this machine: what is here of a large file is given back there. ``is_network`` says that the jobs' folder
-    is on a network file system.
+    A file takes at most ``limit`` bytes on disk (0: no limit). ``spool_of`` returns the folder of a job on a host if it
+    is on this machine: collected parts of a large file are freed there. ``is_network`` is True if the jobs' folder is
+    on a network file system.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class LogCollector:
     ) -> None:
         self._disk = LogDisk(is_network=is_network)
         self._sizes: dict[LogKey, int] = {}
-        """Bytes that are here of logs on a network file system, which is not asked for each."""
+        """Collected bytes of logs on a network file system, which is not read for each."""
         self._limit = limit
         self._spool_of = spool_of
         self._can_punch = True
@@ -191,7 +191,7 @@ class LogCollector:
             await asyncio.wait({running})
 
     def size(self, job_id: str, host: str, attempt: int = 1) -> int:
-        """Count the bytes that are here, on a network file system those that this process has found or written."""
+        """Count the collected bytes, on a network file system those that this process has found or written."""
         if self._disk.is_network:
             return self._sizes.get((job_id, attempt, host), 0)
         return self._file_size(job_id, host, attempt)

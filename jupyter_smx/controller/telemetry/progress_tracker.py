@@ -108,7 +108,7 @@ class ProgressTracker:
                 self._change(job, replace(telemetry, usage=now))
 
     def tick(self) -> None:
-        """Look at the expected ends of running jobs, at the heads of the lines, and at the jobs that moved in them.
+        """Update the expected ends of running jobs, the heads of the queues, and the positions of jobs in them.
 
         Call it about once a second.
         """

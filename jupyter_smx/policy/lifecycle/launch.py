@@ -85,7 +85,7 @@ def is_unwanted(cluster: Cluster, job: Job | None) -> bool:
 
 
 def record_wait(job: Job, engine: str, status: QueueStatus, now: float) -> Job:
-    """Say in the record of a job that its hosts wait at their engine, and for what."""
+    """Record on a job that its hosts wait at their engine, and for what."""
     sentence = format_wait(engine, status, now)
     return _with_note(transitions.remark(job, sentence), sentence)
 
@@ -106,7 +106,7 @@ def _with_note(job: Job, note: str) -> Job:
 
 
 def format_wait(engine: str, status: QueueStatus, now: float) -> str:
-    """Say what hosts wait for: ``Waiting at the engine slurm: Resources, position 3, expected to start at 14:05``."""
+    """Format the wait of hosts: ``Waiting at the engine slurm: Resources, position 3, expected to start at 14:05``."""
     parts = [redaction.redact_text(status.reason).strip().rstrip(".")]
     if status.position is not None:
         parts.append(f"position {status.position}")

@@ -28,7 +28,7 @@ class Origin(Struct, frozen=True, kw_only=True):
     machine: str = ""
 
     def labels(self) -> dict[str, str]:
-        """Give the labels of what the controller makes."""
+        """Return the labels of what the controller makes."""
         return {name: value for name, value in ((RECORDS, self.records), (MACHINE, self.machine)) if value}
 
 

@@ -29,6 +29,7 @@ from jupyter_smx.agent.job.end_record_writer import DISK_RETRY, EndRecordWriter
 from jupyter_smx.agent.job.inputs import Inputs
 from jupyter_smx.agent.job.orphans import Orphans
 from jupyter_smx.agent.job.output_packing import OutputPacking
+from jupyter_smx.agent.job.replaced_folders import ReplacedFolders
 from jupyter_smx.agent.job.stall_watchdog import StallWatchdog
 from jupyter_smx.agent.paths import output_folders
 from jupyter_smx.agent.system.files import host_layout
@@ -69,6 +70,7 @@ class Job(JobEntry):
         """
         return (
             self._wait_for_orphans,
+            self._collect_replaced_folders,
             self._flush_checkpoints,
             self._flush_outputs,
             self._name_leftovers,
@@ -111,9 +113,13 @@ class Job(JobEntry):
         """Offsets in the log after the last byte of stdout and of stderr."""
         self._stage_task: Optional[ForkedTask] = None
         self._stall_watchdog = StallWatchdog(
-            host.loop, lambda: self._checkpoints.final_task or self._continuous.final_task or self._packing.task
+            host.loop,
+            lambda: (
+                self._replaced.task or self._checkpoints.final_task or self._continuous.final_task or self._packing.task
+            ),
         )
         self._inputs = Inputs(host, spec, self.abort)
+        self._replaced = ReplacedFolders(host, job, self.abort)
         self._package_report = packages.NO_PACKAGES
         self._missing_preloads: MissingPreloadsView = {"modules": [], "reasons": []}
         """Preloads that it does not find, and why."""
@@ -384,6 +390,15 @@ class Job(JobEntry):
     def _wait_for_orphans(self, done: Done) -> None:
         collect = functools.partial(self._add_and_continue, self.left_behind, done)
         Orphans(self.host, self.abort, collect).terminate(were_told=bool(self.termination.cause))
+
+    def _collect_replaced_folders(self, done: Done) -> None:
+        self._replaced.collect(functools.partial(self._on_collected, done))
+
+    def _on_collected(self, done: Done, error: str) -> None:
+        self.errors += [error] if error else []
+        if error and self.status == 0:
+            self.report["refused"] = error  # the code completed, but its outputs may be lost
+        done()
 
     def _flush_checkpoints(self, done: Done) -> None:
         self._checkpoints.finish(functools.partial(self._add_and_continue, self.errors, done))

@@ -70,6 +70,34 @@ def test_a_job_finds_the_links_again_and_what_others_wrote_beside_them_stays(tmp
     assert (top / "notes").exists()
 
 
+def test_files_in_a_folder_that_a_job_made_in_place_of_a_link_are_collected(tmp_path: Path, top: Path) -> None:
+    folder = host(tmp_path)
+    links = claimed(folder, top)
+    model, output = Path(folder.ml, "model"), Path(folder.ml, "output")
+    (model / "deep").mkdir()
+    for name in ("deep/kept", "weights"):
+        (model / name).write_text("first")
+    assert (links.replaced_names(), links.collect()) == ([], {})
+    for name in ("model", "output"):
+        (top / name).unlink()
+    (top / "model" / "deep").mkdir(parents=True)
+    (top / "model" / "deep" / "new").write_text("second")
+    (top / "model" / "weights").write_text("second")
+    (top / "model" / "latest").symlink_to("weights")
+    (top / "output" / "data").mkdir(parents=True)
+    (top / "output" / "data" / "out").write_text("second")
+    assert links.replaced_names() == ["model", "output"]
+    links.collect()
+    assert [(model / name).read_text() for name in ("deep/kept", "deep/new", "weights", "latest")] == [
+        "first",
+        *["second"] * 3,
+    ]
+    assert (model / "latest").is_symlink()
+    assert (output / "data" / "out").read_text() == "second"
+    links.restore()
+    assert links.replaced_names() == []
+
+
 def test_another_host_gets_it_when_the_first_one_has_ended(tmp_path: Path, top: Path) -> None:
     first = claimed(host(tmp_path, "a"), top)
     with pytest.raises(OptMlTakenError, match="another host uses the /opt/ml of the machine"):

@@ -20,6 +20,9 @@ _OTHER_TYPE = "ml.m5.large"
 _SCRIPT = """\
 import os
 print("found", sorted(os.listdir("/opt/ml/model")), os.path.exists("/opt/ml/extra"))
+if os.environ["TRAINING_JOB_NAME"].startswith("second"):
+    os.unlink("/opt/ml/model")  # as `rm -rf` does
+    os.mkdir("/opt/ml/model")
 open("/opt/ml/model/weights", "w").write("trained")
 open("/opt/ml/extra", "w").write("left")
 """

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from typing import List, Optional, Set, Tuple
+import shutil
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.files import host_layout
@@ -55,6 +56,19 @@ class OptMlLinks:
                 if os.path.lexists(path):
                     remove(path)
                 os.symlink(os.path.join(self._ml, name), path)
+
+    def replaced_names(self) -> List[str]:
+        """Return the names of links in whose places a job made folders."""
+        return [name for name in NAMES if is_folder(os.path.join(self._top, name))]
+
+    def collect(self) -> Dict[str, Any]:
+        """Move what is in those folders to the host's, over files of the same name.
+
+        :raises OSError: something cannot be moved; ``filename`` says what.
+        """
+        for name in self.replaced_names():
+            _move(os.path.join(self._top, name), os.path.join(self._ml, name))
+        return {}
 
     def remove(self) -> None:
         """Delete the links, and let another host have the folder."""
@@ -108,6 +122,16 @@ def _find_files(top: str) -> str:
         elif not _is_of_host(path):
             return path
     return ""
+
+
+def _move(source: str, target: str) -> None:
+    if is_folder(source) and is_folder(target):
+        for name in os.listdir(source):
+            _move(os.path.join(source, name), os.path.join(target, name))
+        return
+    if os.path.lexists(target):
+        remove(target)
+    shutil.move(source, target)
 
 
 def _is_of_host(path: str) -> bool:

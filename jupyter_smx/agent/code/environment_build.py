@@ -40,7 +40,8 @@ _HEADER_BYTES = 1024
 """Bytes of a program in which its interpreter is named."""
 _MAX_SHEBANG = 120
 """Bytes behind ``#!`` that each Linux reads."""
-_PYTHON_NAME = re.compile(r"python[0-9.]*")
+_UNCOPIED = re.compile(r"(?:conda|mamba)(?:-env)?|activate.*")
+"""Programs that find the base by the folder of their interpreter, and would manage the environment instead."""
 _SHELL_HEADER = re.compile(rb"#!/bin/sh\n'''exec' (?P<interpreter>[^\n]+?) \"\$0\" \"\$@\"\n' '''\n")
 """How installers begin a Python program if the path of its interpreter is long; to Python it is a string."""
 _BESIDE = b'"$(dirname'
@@ -183,11 +184,12 @@ class EnvironmentBuild:
         What the installer wrote stays. Other programs, as mpirun, are no copies: ``PATH`` leads to the base's folder.
         """
         executable = (self._venv / BASE).read_text(encoding="utf-8", errors="surrogateescape")
+        names = ("python", "python3", self._own_site().parent.name)  # the folder is named after the interpreter
         for path in (path for folder in self._program_folders for path in _list_files(folder)):
             copy = self._python.with_name(os.path.basename(path))
-            if os.path.lexists(copy):
+            if os.path.lexists(copy) or _UNCOPIED.fullmatch(copy.name):
                 continue
-            program = _read_program(path, executable, os.fspath(self._python))
+            program = _read_program(path, executable, names, os.fspath(self._python))
             if program is not None:
                 copy.write_bytes(program)
                 copy.chmod(0o755)
@@ -212,10 +214,15 @@ def _list_files(folder: str) -> List[str]:
     return [path for path in (os.path.join(folder, name) for name in names) if os.path.isfile(path)]
 
 
-def _read_program(path: str, base: str, python: str) -> Optional[bytes]:
-    """Read a program that the interpreter ``base`` runs, as ``python`` runs it; None for any other file."""
+def _read_program(path: str, base: str, names: Sequence[str], python: str) -> Optional[bytes]:
+    """Read a program that the interpreter ``base`` runs, as ``python`` runs it; None for any other file.
+
+    ``names`` are those of ``base`` for ``env``.
+    """
 
     def is_base(interpreter: str) -> bool:
+        if not os.path.dirname(interpreter):
+            return interpreter in names
         folder, own = os.path.dirname(interpreter), os.path.dirname(base)
         return os.path.realpath(folder) == os.path.realpath(own) and _is_same_file(interpreter, base)
 
@@ -237,10 +244,10 @@ def _is_same_file(one: str, other: str) -> bool:
 
 
 def set_interpreter(program: bytes, python: str, is_base: Callable[[str], bool]) -> Optional[bytes]:
-    """Give the text of a program with ``python`` as its interpreter; None if the base does not run it. Pure.
+    """Return the text of a program with ``python`` as its interpreter; None if the base does not run it. Pure.
 
-    ``is_base`` says of a path whether it is the base's interpreter. ``#!/usr/bin/env python3`` is the first Python in
-    ``PATH``, hence the base's own.
+    ``is_base`` returns True for the path of the base's interpreter, and for its names: ``#!/usr/bin/env python3`` is
+    the first Python in ``PATH``, hence the base's own.
     """
     found = _SHELL_HEADER.match(program)
     if found is not None:
@@ -252,7 +259,7 @@ def set_interpreter(program: bytes, python: str, is_base: Callable[[str], bool])
     if first[:2] != b"#!":
         return None
     if os.path.basename(interpreter) == "env":
-        return _header(python, "") + rest if _PYTHON_NAME.fullmatch(option.strip()) else None
+        return _header(python, "") + rest if is_base(option.strip()) else None
     return _header(python, option.strip()) + rest if is_base(interpreter) else None
 
 

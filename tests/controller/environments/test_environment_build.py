@@ -74,12 +74,17 @@ PROGRAMS = {
     "anywhere": "#!/usr/bin/env python3\nimport sys, beta\nprint(sys.executable)\n",
     "moved": "#!/bin/sh\n'''exec' \"$(dirname -- \"$(realpath -- \"$0\")\")\"/'python' \"$0\" \"$@\"\n' '''\n"
     "import sys, beta\nprint(sys.executable)\n",
+    "exact": "#!/usr/bin/env python{}.{}\n".format(*sys.version_info) + "import sys, beta\nprint(sys.executable)\n",
+    "elder": "#!/usr/bin/env python2\nprint 1\n",
+    "conda": "#!BASE\n",
+    "mamba": "#!BASE\n",
+    "activate-global": "#!BASE\n",
     "mpirun": "#!/bin/sh\necho of the system\n",
     "other": "#!/usr/bin/python2\nprint 1\n",
     "data.bin": "no program",
 }
 """Programs as installers write them beside the base's Python, and others."""
-OF_THE_BASE = ("tool", "long", "anywhere", "moved")
+OF_THE_BASE = ("tool", "long", "anywhere", "moved", "exact")
 
 
 @pytest.fixture
@@ -198,6 +203,7 @@ def test_what_cannot_be_read_in_a_folder_of_programs_is_left_out(tmp_path: Path)
         (b"#!/base/bin/python3.11 -Es\nprint(1)\n", b"#!/e/bin/python -Es\nprint(1)\n"),
         (b"#! /base/bin/python\n\xff", b"#!/e/bin/python\n\xff"),
         (b"#!/usr/bin/env python\n", b"#!/e/bin/python\n"),
+        (b"#!/usr/bin/env python2\n", None),
         (b"#!/usr/bin/env -S python -u\n", None),
         (b"#!/usr/bin/env bash\n", None),
         (b"#!/other/bin/python\n", None),
@@ -208,7 +214,11 @@ def test_what_cannot_be_read_in_a_folder_of_programs_is_left_out(tmp_path: Path)
     ],
 )
 def test_a_program_gets_another_interpreter(program: bytes, expected: bytes | None) -> None:
-    assert build.set_interpreter(program, "/e/bin/python", lambda path: path.startswith("/base/bin/python")) == expected
+
+    def is_base(name: str) -> bool:
+        return name == "python" or name.startswith("/base/bin/python")
+
+    assert build.set_interpreter(program, "/e/bin/python", is_base) == expected
 
 
 @UV_AND_HEAVY_PIP

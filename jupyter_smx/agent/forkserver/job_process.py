@@ -282,8 +282,9 @@ class JobRun:
         try:
             entry.exec_program(words, "" if self.spec["command"] else str(self.main.__file__))
         except OSError as error:
-            program = self.spec["entry_point"] or self.spec["command"][0]
-            self.result.refuse(f"entry_point: {program} cannot be started ({error.strerror}).")
+            field = "command" if self.spec["command"] else "entry_point"
+            program = self.spec["command"][0] if self.spec["command"] else self.spec["entry_point"]
+            self.result.refuse(f"{field}: {program} cannot be started ({error.strerror}).")
 
     def _install(self) -> bool:
         """Install the user's package; False where SageMaker would run its script as it is, and that is left."""

@@ -285,3 +285,9 @@ def test_a_command_that_is_not_there_says_so(agent: Agent) -> None:
     record = agent.run("", command=["no-such-program"])
     assert record["exit_code"] == 127
     assert "no-such-program" in record["text"]
+
+
+def test_a_command_that_is_too_long_for_the_system_is_named_as_a_command(agent: Agent) -> None:
+    record = agent.run("", command=["true", "x" * (1 << 18)])
+    assert record["cause"] == "refused"
+    assert "command: true cannot be started (Argument list too long)." in record["errors"]

@@ -339,7 +339,7 @@ def _put(name: str, found: Dict[str, List[str]]) -> None:
 
 
 def _installed_name(folder: str, name: str) -> Tuple[str, str]:
-    """Give the folder of an installer, and the dotted name there, of a module that lies deeper inside one.
+    """Return the folder of an installer, and the dotted name there, of a module that lies deeper inside one.
 
     A compiled part of a package may be loaded under its last name alone, as ``_ni_label`` of ``scipy.ndimage``, and a
     package may have folders of its own on the path. An egg is a folder of its own for each distribution.
@@ -378,7 +378,7 @@ def is_user_module(name: str) -> bool:
 
 
 def _is_installed(folder: str) -> bool:
-    """Say whether an installer fills a folder; a project in development has metadata of another kind beside it."""
+    """Return True if an installer fills a folder; a project in development has metadata of another kind beside it."""
     if os.path.basename(folder) in _SITE_FOLDERS:
         return True
     try:

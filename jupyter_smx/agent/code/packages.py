@@ -146,7 +146,7 @@ def _code_files(folder: str) -> Optional[List[str]]:
 
 
 def _module_file(base: str) -> str:
-    """Give the file of a module, which may be a compiled one; the last one is that of the source, there or not."""
+    """Return the file of a module, which may be a compiled one; the last one is that of the source, there or not."""
     files = [base + suffix for suffix in EXTENSION_SUFFIXES]
     return next(filter(os.path.isfile, files), base + ".py")
 

@@ -55,7 +55,7 @@ class InstallError(Exception):
 
 
 def entry_kind(spec: CompleteSpec, folder: str) -> str:
-    """Say how the code begins; ``folder`` is where it lies. A cell is always a script."""
+    """Return the kind of the code; ``folder`` is where it lies. A cell is always a script."""
     if spec["command"]:
         return COMMAND
     name = str(spec["entry_point"])
@@ -98,7 +98,7 @@ def can_run_uninstalled(spec: CompleteSpec, folder: str) -> bool:
 
 
 def shell_command(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
-    """Give the words of the program: sagemaker-training has a shell start it, in the folder of the code.
+    """Return the command of the program: sagemaker-training runs it with a shell, in the folder of the code.
 
     A command of the request gets the entry point and its arguments, or it is all that runs.
     """
@@ -113,15 +113,15 @@ def shell_command(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
 def exec_program(words: List[str], path: str) -> NoReturn:
     """Replace this process by the program, so that signals reach it and its exit code is the job's.
 
-    ``path`` is its file, "" for a command that is found by its name. The shell gives way as well: a stop would end it
-    at once, and with it the job, while the program still tidies up.
+    ``path`` is its file, "" for a command that is found by its name. The shell is replaced, too: a stop would end it at
+    once, and with it the job, before the program has cleaned up.
 
     :raises OSError: it cannot be started.
     """
     shell, option, line = words
     if path:
         os.chmod(path, 0o755)  # noqa: S103 - as sagemaker-training does; the folder is the job's own
-    # Python ignores them, and a program would inherit that: a pipe that nobody reads would never end it.
+    # Python ignores both signals, and the program would inherit that: a pipe without a reader would never end it.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     os.execve(shell, [shell, option, f"exec {line}"], os.environ)  # noqa: S606 - the user's program

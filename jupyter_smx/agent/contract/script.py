@@ -61,7 +61,7 @@ def working_folder(spec: CompleteSpec, host_info: HostInfo) -> str:
 
 
 def starts_in_root(spec: CompleteSpec, host_info: HostInfo) -> bool:
-    """Say whether a script starts in ``/``: as a ScriptProcessor starts it, on a host whose jobs have their own."""
+    """Return True if a script starts in ``/``: as a ScriptProcessor starts it, on a host whose jobs have their own."""
     is_script = spec["kind"] == "process" and not spec["source_dir"] and not spec["distribution"]
     return is_script and host_info.own_root
 

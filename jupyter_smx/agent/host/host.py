@@ -94,7 +94,7 @@ class Isolation:
         return self.mode in ("namespace", "container")
 
     def has_own_root(self) -> bool:
-        """Say whether the host's jobs have a ``/`` of their own, with all that the machine's has."""
+        """Return True if the host's jobs have a ``/`` of their own, with all that the machine's has."""
         return self.mode == "namespace" and not self.reason
 
     def has_own_tmp(self) -> bool:
@@ -172,7 +172,7 @@ class Host:
         return self.isolation.has_own_namespaces()
 
     def lacks_opt_ml(self) -> bool:
-        """Say whether the literal ``/opt/ml`` of a job is not this host's."""
+        """Return True if the literal ``/opt/ml`` of a job is not this host's."""
         return not self.is_private() and self.isolation.opt_ml is None
 
     def worker_options(self, environment: Dict[str, str]) -> worker_client.WorkerOptions:

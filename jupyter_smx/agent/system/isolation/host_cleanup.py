@@ -224,7 +224,7 @@ def _restore_permissions(folder: HostFolder, trash: str) -> bool:
 
 
 def _own_root(folder: HostFolder) -> List[str]:
-    """Give the folder that is the ``/`` of the host's jobs, if they have their own."""
+    """Return the folder that is the ``/`` of the host's jobs, if they have their own."""
     return [folder.rootfs] if folder.root_entries.names else []
 
 

@@ -44,7 +44,7 @@ class NamespacePlan(NamedTuple):
 
 
 class OutsideFolders(NamedTuple):
-    """Open folders that have other names inside: where the host keeps inputs, and the machine's ``/tmp`` if hidden.
+    """Open folders that have other paths inside: the one for inputs, and the machine's ``/tmp`` if hidden.
 
     ``root`` is what was in ``/`` before the host got its own.
     """

@@ -140,7 +140,7 @@ def _is_of_host(path: str) -> bool:
 
 
 def _link_target(path: str) -> str:
-    """Give where a link leads; "" if it is none."""
+    """Return where a link leads; "" if it is none."""
     try:
         return os.readlink(path)
     except OSError:

@@ -35,7 +35,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executable) -> Dict[str, str]:
     """Return the environment of the host's processes: no token, the host's mark, our Python first in ``PATH``.
 
-    Variables that say which environment is active say ours, or nothing: another Python's packages are not this one's.
+    Variables that name the active environment name ours, or are removed: another Python's packages are not this one's.
     In an environment of ``--requirements`` the programs of its base come next, as without requirements.
     """
     clean = {}
@@ -57,7 +57,7 @@ def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executabl
 
 
 def _base_python(prefix: str) -> str:
-    """Give the interpreter whose packages an environment shows behind its own; "" if there is none."""
+    """Return the interpreter whose packages an environment shows behind its own; "" if there is none."""
     try:
         with open(os.path.join(prefix, BASE), encoding="utf-8", errors="surrogateescape") as file:
             return file.read()

@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
 
 from jupyter_smx.agent.system.files import host_layout
-from jupyter_smx.controller_launch import data_dir
+from jupyter_smx.controller_launch import chosen_data_dir, data_dir
 from jupyter_smx.engines.base import DOCTOR_TIMEOUT, Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.docker import orphans as sweep
 from jupyter_smx.engines.docker.containers import container_spec, gpus, isolation, origin
@@ -301,10 +301,9 @@ class DockerEngine(Engine):
             # that inspect an image have no cluster; the code that makes them removes them.
             looking = {f"/{name}" for name in self._images.under_way} if self._images is not None else set()
             is_alive = (row.get("Labels") or {}).get(container_spec.CLUSTER) in known()
-            is_other = origin.is_of_other_controller(row, mine)
-            return is_alive or is_other or not looking.isdisjoint(row.get("Names") or ())
+            return others.is_of_other(row) or is_alive or not looking.isdisjoint(row.get("Names") or ())
 
-        mine = await asyncio.to_thread(self._origin)
+        others = await asyncio.to_thread(self._origin_filter)
         urls, owner = await asyncio.to_thread(sweep.daemon_urls, self._folders), container_spec.owner(self.data_dir)
         return await sweep.sweep(self._daemons, urls, owner, float(self.release_timeout), spare)
 
@@ -372,7 +371,8 @@ class DockerEngine(Engine):
             pulls = ImagePuller(daemon.url, self.pull, float(self.pull_timeout), daemon.kind)
             self._images = Images(daemon, labels, self._users.name, pulls=pulls)
             mark = f"{container_spec.OWNER}={container_spec.owner(self.data_dir)}"
-            await sweep.sweep_probes(daemon, mark, self._origin(), float(self.release_timeout))
+            others = origin.OriginFilter(await asyncio.to_thread(self._origin))
+            await sweep.sweep_probes(daemon, mark, others, float(self.release_timeout))
         return self._images
 
     async def _check_image(self, found: InspectedImage) -> InspectedImage:
@@ -385,7 +385,10 @@ class DockerEngine(Engine):
         return found
 
     def _origin(self) -> origin.Origin:
-        return origin.read_origin(self._root, socket.gethostname())
+        return origin.read_origin(self._root, chosen_data_dir(), socket.gethostname())
+
+    def _origin_filter(self) -> origin.OriginFilter:
+        return origin.OriginFilter(self._origin(), self._folders.names())
 
     def _owner_labels(self) -> dict[str, str]:
         return {container_spec.OWNER: container_spec.owner(self.data_dir), **self._origin().labels()}

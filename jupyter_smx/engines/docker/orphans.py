@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.engines.docker.containers import container_spec, probe_container
 from jupyter_smx.engines.docker.containers.folders import read_daemon_url
-from jupyter_smx.engines.docker.containers.origin import is_of_other_controller
 from jupyter_smx.engines.docker.teardown import remove_all
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from jupyter_smx.engines.docker.containers.origin import Origin
+    from jupyter_smx.engines.docker.containers.origin import OriginFilter
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
     from jupyter_smx.engines.docker.daemon_registry import DaemonRegistry
     from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
@@ -28,11 +27,7 @@ def daemon_urls(folders: ClusterFolders) -> list[str]:
 
     :raises OSError: the data folder cannot be read.
     """
-    try:
-        clusters = [path.name for path in folders.clusters.iterdir()]
-    except FileNotFoundError:
-        return []
-    return sorted({read_daemon_url(folders, cluster) for cluster in clusters} - {""})
+    return sorted({read_daemon_url(folders, cluster) for cluster in folders.names()} - {""})
 
 
 async def sweep(
@@ -68,12 +63,12 @@ async def sweep(
     return found
 
 
-async def sweep_probes(daemon: Daemon, mark: str, mine: Origin, seconds: float) -> None:
+async def sweep_probes(daemon: Daemon, mark: str, others: OriginFilter, seconds: float) -> None:
     """Remove test containers of a controller that was killed; ``mark`` is the label of the data folder."""
 
     def spare(row: Mapping[str, Any]) -> bool:
         # In another container the number of the process that looks means another process, or none.
-        return is_of_other_controller(row, mine) or probe_container.is_owner_alive(row)
+        return others.is_of_other(row) or probe_container.is_owner_alive(row)
 
     try:
         await remove_all(daemon, [mark, container_spec.PROBE], seconds, spare)

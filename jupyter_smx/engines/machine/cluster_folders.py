@@ -26,6 +26,16 @@ class ClusterFolders(Struct, frozen=True):
         """Return the folder that contains a folder for each cluster."""
         return self.root / "clusters"
 
+    def names(self) -> list[str]:
+        """Return the names of all clusters that have a folder, released ones included.
+
+        :raises OSError: the data folder cannot be read.
+        """
+        try:
+            return [path.name for path in self.clusters.iterdir()]
+        except FileNotFoundError:
+            return []
+
     def host(self, cluster: str, host: str) -> HostFolder:
         """Return the folder of a host, which need not exist."""
         return HostFolder(self.clusters / cluster / host)

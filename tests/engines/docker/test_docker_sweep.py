@@ -10,7 +10,7 @@ import pytest
 from fake_dockerd import serving
 
 from jupyter_smx.engines.docker.containers import container_spec
-from jupyter_smx.engines.docker.containers.origin import Origin, is_of_other_controller, read_origin
+from jupyter_smx.engines.docker.containers.origin import Origin, OriginFilter, read_origin
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -27,8 +27,10 @@ def of(cluster: str) -> list[str]:
     return [f"jupyter-smx-{cluster}-algo-1", f"network jupyter-smx-{cluster}"]
 
 
-def leave(daemon: FakeDockerd, folder: Path, cluster: str, **origin: str) -> None:
-    """Leave a container and a network of a cluster at a daemon, and the cluster's folder."""
+def leave(
+    daemon: FakeDockerd, folder: Path, cluster: str, *, status: str = "exited", has_folder: bool = True, **origin: str
+) -> None:
+    """Leave a container and a network of a cluster at a daemon, and the cluster's folder if there is one."""
     labels = {
         **Origin(**origin).labels(),
         container_spec.OWNER: container_spec.owner(os.fspath(folder)),
@@ -36,9 +38,11 @@ def leave(daemon: FakeDockerd, folder: Path, cluster: str, **origin: str) -> Non
         container_spec.HOST: "algo-1",
     }
     [container] = of(cluster)[:1]
-    daemon.containers[container] = {"config": {"Labels": labels}, "state": {"Status": "exited"}, "said": ""}
+    daemon.containers[container] = {"config": {"Labels": labels}, "state": {"Status": status}, "said": ""}
     network = container_spec.network_name(cluster)
     daemon.networks[network] = {"Id": network, "Name": network, "Labels": labels}
+    if not has_folder:
+        return
     place = folder / "clusters" / cluster
     place.mkdir(parents=True, exist_ok=True)
     (place / "daemon").write_text(daemon.url)
@@ -105,27 +109,72 @@ async def test_where_there_is_one_daemon_only_its_trouble_is_the_answer(today: F
         await engine_at("tcp://10.0.0.1:2375", tmp_path / "other").sweep(list)
 
 
-async def test_what_a_controller_on_another_machine_made_is_left_alone(today: FakeDockerd, tmp_path: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder of records that have an ID, with a home on a network, which has a token."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".records-token").write_text("0123456789abcdef\n")
+    monkeypatch.setenv("JUPYTER_SMX_DATA_DIR", os.fspath(home))
+    records = tmp_path / "smx"
+    records.mkdir()
+    (records / "records-id").write_text("mine\n")
+    return records
+
+
+def origin_here(folder: Path) -> Origin:
+    return read_origin(folder, folder.parent / "home", socket.gethostname())
+
+
+def remains(daemon: FakeDockerd) -> tuple[set[str], set[str]]:
+    """Return the clusters that have containers and networks."""
+    return {name.split("-")[2] for name in daemon.containers}, {name.split("-")[2] for name in daemon.networks}
+
+
+async def test_what_a_controller_on_another_machine_made_is_left_alone(today: FakeDockerd, folder: Path) -> None:
     """Two machines with one network home have the same path of the records, and may use one daemon."""
-    folder = tmp_path / "smx"
-    folder.mkdir()
-    (folder / "records-id").write_text("mine\n")
-    here = read_origin(folder, socket.gethostname())
+    here = origin_here(folder)
     assert here.records == "mine"
     leave(today, folder, "a1", records="mine", machine="elsewhere")
-    leave(today, folder, "a2", records="deleted", machine=here.machine)
-    leave(today, folder, "a3")
-    leave(today, folder, "b1", records="other", machine="elsewhere")
+    leave(today, folder, "a2", has_folder=False, records="deleted", machine=here.machine)
+    leave(today, folder, "a3", has_folder=False)
+    leave(today, folder, "b1", has_folder=False, records="other", machine="elsewhere")
     ended = await engine_at(today.url, folder).sweep(list)
     assert sorted(ended) == sorted([*of("a1"), *of("a2"), *of("a3")])
-    assert (set(today.containers), set(today.networks)) == ({"jupyter-smx-b1-algo-1"}, {"jupyter-smx-b1"})
+    assert remains(today) == ({"b1"}, {"b1"})
 
 
-def test_machines_of_one_network_home_have_different_labels(tmp_path: Path) -> None:
-    first, second = read_origin(tmp_path, "node-1"), read_origin(tmp_path / "other", "node-2")
+async def test_what_a_former_container_of_the_same_home_made_is_removed_when_it_has_ended(
+    today: FakeDockerd, folder: Path
+) -> None:
+    """A new container of a hub has new records and a new name; another one of the same home may run beside it."""
+    home = origin_here(folder).home
+    leave(today, folder, "a1", has_folder=False, records="former", machine="former", home=home)
+    leave(today, folder, "b1", has_folder=False, records="beside", machine="beside", home=home, status="running")
+    leave(today, folder, "b2", has_folder=False, records="other", machine="other", home="0000")
+    await engine_at(today.url, folder).sweep(list)
+    assert remains(today) == ({"b1", "b2"}, {"b1", "b2"})
+    today.containers["jupyter-smx-b1-algo-1"]["state"] = {"Status": "exited"}
+    await engine_at(today.url, folder).sweep(list)
+    assert remains(today) == ({"b2"}, {"b2"})
+
+
+async def test_containers_with_one_fixed_name_leave_alone_what_runs(today: FakeDockerd, folder: Path) -> None:
+    here = origin_here(folder)
+    leave(today, folder, "b1", has_folder=False, records="other", machine=here.machine, status="running")
+    leave(today, folder, "b2", has_folder=False, records="other", machine=here.machine, home="0000")
+    leave(today, folder, "a1", records="deleted", machine=here.machine, status="running")
+    await engine_at(today.url, folder).sweep(list)
+    assert remains(today) == ({"b1", "b2"}, {"b1", "b2"}), "the folder of a1 is in these records"
+
+
+def test_machines_of_one_network_home_have_different_labels(folder: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    first, second = read_origin(folder, home, "node-1"), read_origin(tmp_path / "other", home, "node-2")
     assert first.labels() != second.labels()
+    assert first.home == second.home != ""
     assert "node" not in str(first.labels())
-    (tmp_path / "records-id").write_text("some\n")
-    row = {"Labels": read_origin(tmp_path, "node-1").labels()}
-    assert is_of_other_controller(row, second)
-    assert not is_of_other_controller(row, first)
+    assert "0123456789abcdef" not in str(first.labels())
+    row = {"State": "running", "Labels": {**first.labels(), container_spec.CLUSTER: "c1"}}
+    assert OriginFilter(second).is_of_other(row)
+    assert not OriginFilter(first).is_of_other(row)

@@ -88,6 +88,24 @@ def _names_in(folder: Path) -> list[str]:
         return []
 
 
+def check_copied_requirements(lines: Sequence[str], copy: SourceCopyLike) -> None:
+    """Check that the requirements of an archive or a URL name no files in it.
+
+    :raises ValidationError: one does; its copy is deleted after the submission, and pip installs later.
+    """
+    line = next((one for one in lines if copy.folder in one), None)
+    if line is None:
+        return
+    named = line.partition(" # content ")[0].replace(f"{copy.folder}/", "").replace(copy.folder, ".")
+    raise ValidationError(
+        f"--requirements: {named!r} is a path in {copy.origin}.",
+        field="requirements",
+        value=named,
+        rule="An archive or a URL is copied for the submission only, so pip cannot install files of it.",
+        cure="Unpack it and pass its folder as --source-dir, or name a package of an index.",
+    )
+
+
 def dependency_requirements(dependencies: Sequence[str]) -> str:
     """Return the requirements file among the dependencies, which lies beside the script in the job; "" for none."""
     return next((path for path in dependencies if name_in_job(path) == REQUIREMENTS and Path(path).is_file()), "")

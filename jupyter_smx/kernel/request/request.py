@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +20,7 @@ from jupyter_smx.kernel.request import cell, interpreters
 from jupyter_smx.kernel.request.code_files import (
     CodeFiles,
     SourceCopyLike,
+    check_copied_requirements,
     check_dependencies,
     dependency_modules,
     dependency_requirements,
@@ -144,7 +146,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         is_cell = not script.filename and not script.command
         source = cell.prepend_blank_lines(code, lines_before) if is_cell else script.text
         chosen = self._interpreter(script, here)
-        tree = cell.parse_cell(source, filename) if script.is_python() else None
+        # A command may be a Python of another version, and it starts no script that a warm host prepares.
+        tree = cell.parse_cell(source, filename) if script.is_python() and not script.command else None
         return JobSpec(
             **self.fields,
             kind=self.kind,
@@ -206,15 +209,21 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         check_dependencies(self.dependencies)
         if self.source_dir:
             check_folder(self.source_dir)
-        try:
+        with self._origin_in_errors():
             return choose_script(code, self.source_dir, self.entry_point, folder, self.command)
+
+    @contextmanager
+    def _origin_in_errors(self) -> Iterator[None]:
+        """Name the archive or the URL in errors, and not the temporary folder of its copy."""
+        try:
+            yield
         except ValidationError as error:
             if self.source_copy is None:
                 raise
             raise ValidationError(
                 self._name_origin(error.message),
                 field=error.field,
-                value=error.value,
+                value=self._name_origin(error.value) if isinstance(error.value, str) else error.value,
                 rule=self._name_origin(error.rule),
                 cure=self._name_origin(error.cure),
             ) from None
@@ -224,6 +233,13 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         return text.replace(self.source_copy.folder, self.source_copy.origin) if self.source_copy else text
 
     def _interpreter(self, script: Script, here: SubmissionContext) -> interpreters.InterpreterChoice:
+        with self._origin_in_errors():
+            chosen = self._choose_interpreter(script, here)
+        if self.source_copy is not None:
+            check_copied_requirements(chosen.requirements, self.source_copy)
+        return chosen
+
+    def _choose_interpreter(self, script: Script, here: SubmissionContext) -> interpreters.InterpreterChoice:
         required = self._requirements(script, here.folder)
         if self.python and here.interpreters_of(self.fields.get("engine", _ENGINE)) == "remote":
             return interpreters.pass_on_interpreter(self.python, required, here.folder)
@@ -234,7 +250,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         """Return what the job installs: what the user names, else what SageMaker installs for the contract."""
         is_v3 = self.fields.get("contract") == "v3"
         if self.requirements == "":
-            found = requirements_file(script, self.source_dir) or dependency_requirements(self.dependencies)
+            # The archive has the dependency's file, too, where both have one.
+            found = dependency_requirements(self.dependencies) or requirements_file(script, self.source_dir)
             return "" if is_v3 else found
         return file_in_source_dir(self.requirements, self.source_dir, folder) if is_v3 else self.requirements
 

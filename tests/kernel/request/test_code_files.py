@@ -90,6 +90,14 @@ def test_requirements_among_the_dependencies_are_installed(controller: ScriptedC
     assert controller.jobs[job.id].spec.requirements == ()
 
 
+@pytest.mark.usefixtures("here")
+def test_requirements_that_are_packed_are_those_that_are_installed(controller: ScriptedController) -> None:
+    Path("src/requirements.txt").write_text("numpy\n")
+    job = smx.train(entry_point="train.py", source_dir="src", dependencies=["shared/requirements.txt"])
+    spec = controller.jobs[job.id].spec
+    assert (packed(spec)["requirements.txt"], spec.requirements) == ("einops\n", ("einops",))
+
+
 def test_dependencies_with_equal_files_make_an_equal_archive(tmp_path: Path) -> None:
     found = []
     for name in ("a", "b"):

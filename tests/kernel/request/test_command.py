@@ -64,7 +64,14 @@ def test_plain_python_is_what_runs_a_script_anyway(controller: ScriptedControlle
     spec = controller.jobs[job.id].spec
     assert (spec.command, spec.imports) == ((), ("numpy",))
     job = smx.process(entry_point="fit.py", command=["python3", "-u"])
-    assert controller.jobs[job.id].spec.command == ("python3", "-u")
+    spec = controller.jobs[job.id].spec
+    assert (spec.command, spec.imports) == (("python3", "-u"), ()), "no warm host runs it"
+
+
+def test_script_that_a_command_runs_is_not_parsed(controller: ScriptedController, here: Path) -> None:
+    (here / "old.py").write_text("print 'Python 2'\n")
+    job = smx.train(entry_point="old.py", command=["python2.7"])
+    assert controller.jobs[job.id].spec.source == "print 'Python 2'\n"
 
 
 @pytest.mark.usefixtures("here")

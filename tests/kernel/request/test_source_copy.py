@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import os
+import re
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,3 +138,24 @@ def test_url_of_a_folder_and_of_an_archive(
     for wrong in ("s3://bucket/job/nothing", "s3://bucket/job/none.tar.gz"):
         with pytest.raises(ValidationError, match=r"--source-dir: s3://bucket/job/non?e?.* (has no files|cannot be)"):
             copy_source(wrong)
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize(
+    ("line", "named"), [("./lib/a.whl", "lib/a.whl"), ("-e .", "-e ."), (".", "."), ("--find-links lib", "lib")]
+)
+def test_requirements_that_name_files_of_an_archive_are_refused(tmp_path: Path, line: str, named: str) -> None:
+    files = {"train.py": "pass\n", "lib/a.whl": "x", "pyproject.toml": "", "requirements.txt": f"{line}\n"}
+    archive = archive_of(files, tmp_path / "code.tar.gz")
+    with pytest.raises(ValidationError, match=rf"{re.escape(named)}'? is a path in {archive}\. .*Unpack it") as refusal:
+        smx.train(entry_point="train.py", source_dir=archive)
+    assert refusal.value.field == "requirements"
+    assert "smx-source-" not in f"{refusal.value} {refusal.value.value}"
+
+
+@pytest.mark.usefixtures("plain")
+def test_errors_in_requirements_of_an_archive_name_the_archive(tmp_path: Path) -> None:
+    archive = archive_of({**CODE, "requirements.txt": "-r more.txt\n"}, tmp_path / "code.tar.gz")
+    with pytest.raises(ValidationError, match=rf"{archive}/requirements\.txt line 1: more\.txt does not") as refusal:
+        smx.train(entry_point="train.py", source_dir=archive)
+    assert "smx-source-" not in f"{refusal.value} {refusal.value.value}"

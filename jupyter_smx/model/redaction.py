@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.model.request_texts import decode_text, encode_text, fill_record, format_hyperparameter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 PATTERN = re.compile(
     r"TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|CONNECTION_?STRING|(^|_)(KEY|SAS)(_|$)",
@@ -72,6 +72,16 @@ def _redact_parameter(found: re.Match[str]) -> str:
     return f"{found[1]}{found[2]}=…" if hides else found[0]
 
 
+def redact_words(words: Iterable[str]) -> list[str]:
+    """Return the words of a command or of its arguments, each as :func:`redact_text` does."""
+    return [redact_text(word) for word in words]
+
+
+def _is_command_alone(spec: Mapping[str, Any]) -> bool:
+    """Return what :meth:`JobSpec.is_command_alone` does, of a request in JSON."""
+    return bool(spec.get("command")) and not spec.get("entry_point")
+
+
 def redact_record(record: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON of a job's record without secrets of variables and of URLs.
 
@@ -82,7 +92,9 @@ def redact_record(record: dict[str, Any]) -> dict[str, Any]:
         ("checkpoint", redact_text),
         ("environment", redact_variables),
         ("hyperparameters", redact_hyperparameters),
-        ("arguments", lambda words: [redact_text(word) for word in words]),
+        ("arguments", redact_words),
+        ("command", redact_words),
+        ("source", redact_text if _is_command_alone(spec) else str),
         ("channels", lambda rows: [{**row, "source": redact_text(row["source"])} for row in rows]),
         ("outputs", lambda rows: [{**row, "destination": redact_text(row["destination"])} for row in rows]),
     ]

@@ -12,6 +12,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -19,6 +22,8 @@ VARIABLE = "job_name"
 PLACEHOLDER = f"{{{VARIABLE}}}"
 FIELDS = ("hyperparameters", "environment", "arguments", "command", "checkpoint", "outputs")
 """Fields of a job request whose texts may have it. A job's inputs are there before its name."""
+OUTPUT_FIELDS = ("path", "destination")
+"""Fields of an output whose texts may have it."""
 
 
 def encode_text(text: str) -> str:
@@ -58,12 +63,22 @@ def fill_values(values: Mapping[str, str], name: str) -> dict[str, str]:
 
 def fill_record(spec: dict[str, Any], name: str) -> dict[str, Any]:
     """Fill in the name in a request as it is in JSON."""
-    return {**spec, **{field: _fill(spec[field], name) for field in FIELDS if spec.get(field)}}
+    return {**spec, **{field: fill(spec[field], name) for field in FIELDS if spec.get(field)}}
 
 
-def _fill(value: Any, name: str) -> Any:
+def fill(value: Any, name: str) -> Any:
+    """Fill in the name in the value of one of :data:`FIELDS`, as it is in a request or in its JSON."""
     if isinstance(value, str):
         return value.replace(PLACEHOLDER, name)
-    if isinstance(value, dict):
-        return {key: _fill(inner, name) for key, inner in value.items()}
-    return [_fill(inner, name) for inner in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(_fill_item(inner, name) for inner in value)
+    return fill_values(value, name) if isinstance(value, dict) else value
+
+
+def _fill_item(item: Any, name: str) -> Any:
+    """Fill in the name in an argument or an output."""
+    if isinstance(item, dict):
+        return {**item, **{field: fill(item[field], name) for field in OUTPUT_FIELDS if field in item}}
+    if isinstance(item, Struct):
+        return replace(item, **{field: fill(getattr(item, field), name) for field in OUTPUT_FIELDS})
+    return fill(item, name)

@@ -96,6 +96,19 @@ def test_a_record_says_where_everything_lies() -> None:
     assert {**found, "spec": {}} == {**record, "spec": {}}
 
 
+def test_a_record_has_no_password_of_a_command() -> None:
+    url = "postgres://me:hunter2@host/db"
+    command = ("python", "-m", "app", "--db", url)
+    alone = JobSpec(kind="train", source=f"python -m app --db {url}\n", command=command)
+    found = redaction.redact_record(msgspec.to_builtins(Job(id="1", name="job", spec=alone)))["spec"]
+    assert found["command"] == ["python", "-m", "app", "--db", "postgres://me:…@host/db"]
+    assert found["source"] == "python -m app --db postgres://me:…@host/db\n"
+    script = JobSpec(kind="train", source=f"read({url!r})", command=("Rscript", url), entry_point="fit.R")
+    found = redaction.redact_record(msgspec.to_builtins(Job(id="1", name="job", spec=script)))["spec"]
+    assert found["command"] == ["Rscript", "postgres://me:…@host/db"]
+    assert found["source"] == script.source, "the code is the user's"
+
+
 def test_no_error_has_one() -> None:
     url = "sftp://me:hunter2@host/x"
     error = ValidationError(f"--checkpoint: checkpoints cannot be written to {url}.", field="checkpoint", value=url)

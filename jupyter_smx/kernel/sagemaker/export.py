@@ -95,7 +95,9 @@ def redact_job(job: Job) -> Job:
         spec,
         environment=redaction.redact_values(spec.environment),
         hyperparameters=redaction.redact_hyperparameters(spec.hyperparameters),
-        arguments=tuple(map(redaction.redact_text, spec.arguments)),
+        arguments=tuple(redaction.redact_words(spec.arguments)),
+        command=tuple(redaction.redact_words(spec.command)),
+        source=redaction.redact_text(spec.source) if spec.is_command_alone() else spec.source,
         channels=tuple(replace(channel, source=redaction.redact_text(channel.source)) for channel in spec.channels),
         outputs=tuple(
             replace(output, destination=redaction.redact_text(output.destination)) for output in spec.outputs

@@ -100,8 +100,12 @@ def _sentence(changes: tuple[Change, ...], *, code_differs: bool) -> str:
 
 def _code(before: Job, after: Job) -> Iterator[str]:
     # Magics push the code down by their own lines, which are no part of it.
-    old, new = (job.spec.source.strip("\n").splitlines() for job in (before, after))
+    old, new = (_source(job).strip("\n").splitlines() for job in (before, after))
     return unified_diff(old, new, before.name, after.name, lineterm="")
+
+
+def _source(job: Job) -> str:
+    return redact_text(job.spec.source) if job.spec.is_command_alone() else job.spec.source
 
 
 def _changes(before: Job, after: Job) -> Iterator[Change]:

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jupyter_smx.model.request_texts import PLACEHOLDER, fill_values
+from jupyter_smx.model.request_texts import FIELDS, fill
 from jupyter_smx.model.results.provenance import Revision
 from jupyter_smx.model.spec.array import ArrayTask
 from jupyter_smx.model.spec.channel import Channel, Output, Payload
@@ -159,22 +159,15 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def fill_job_name(self, name: str) -> JobSpec:
         """Return the request with the job's name in the place of ``{job_name}``."""
-        outputs = tuple(
-            replace(output, destination=output.destination.replace(PLACEHOLDER, name)) for output in self.outputs
-        )
-        return replace(
-            self,
-            hyperparameters=fill_values(self.hyperparameters, name),
-            environment=fill_values(self.environment, name),
-            arguments=tuple(word.replace(PLACEHOLDER, name) for word in self.arguments),
-            command=tuple(word.replace(PLACEHOLDER, name) for word in self.command),
-            checkpoint=self.checkpoint.replace(PLACEHOLDER, name),
-            outputs=outputs,
-        )
+        return replace(self, **{field: fill(getattr(self, field), name) for field in FIELDS})
 
     def is_program(self) -> bool:
         """Return True if a program runs as the job's code, and not Python in a process of the host."""
         return bool(self.command) or (bool(self.entry_point) and not self.entry_point.endswith(".py"))
+
+    def is_command_alone(self) -> bool:
+        """Return True if a command is all that runs, so that ``source`` is no code, but the command as text."""
+        return bool(self.command) and not self.entry_point
 
     def payloads(self) -> tuple[str, ...]:
         """Return the paths of the files that the kernel packed for this job."""

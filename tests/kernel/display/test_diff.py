@@ -229,3 +229,12 @@ def test_hyperparameters_are_on_it_and_no_password_of_a_url() -> None:
         assert "hunter2" not in page
         assert "postgres://me:…@host/db" in page
         assert "0.1" in page
+
+
+def test_code_that_is_a_command_has_no_password_of_a_url() -> None:
+    old, new = (
+        other({"source": f"app {word} postgres://me:hunter2@host/db\n", "command": ("app", word)}) for word in "ab"
+    )
+    said = "\n".join(difference(old, new).code)
+    assert "hunter2" not in said
+    assert "+app b postgres://me:…@host/db" in said

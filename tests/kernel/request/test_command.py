@@ -158,3 +158,17 @@ def test_export_of_a_training_job_puts_the_command_into_a_script(
     export(job(command=("train", "a b"), source="x", instance_groups=(TYPE,)), tmp_path / "alone")
     assert [path.name for path in (tmp_path / "alone" / "code").iterdir()] == ["command.sh"]
     assert (tmp_path / "alone" / "code" / "command.sh").read_text() == "#!/bin/sh\nexec train 'a b'\n"
+
+
+def test_description_and_export_have_no_password_of_a_command(tmp_path: Path) -> None:
+    url = "postgres://me:hunter2@host/db"
+    place = LocalContext("us-west-2", tmp_path)
+    alone = job(command=("app", url), source=f"app {url}\n", instance_groups=(TYPE,))
+    assert description(alone, place)["AlgorithmSpecification"]["ContainerEntrypoint"][1] == "postgres://me:…@host/db"
+    with_script = {"source": R_CODE, "entry_point": "fit.R", "command": ("Rscript", url), "instance_groups": (TYPE,)}
+    processing = job(kind="process", **with_script)
+    assert "hunter2" not in str(description(processing, place))
+    for number, one in enumerate((alone, job(**with_script), processing)):
+        export(one, tmp_path / str(number))
+        for path in (tmp_path / str(number)).rglob("*"):
+            assert path.is_dir() or "hunter2" not in path.read_text(), path

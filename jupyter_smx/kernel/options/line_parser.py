@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from msgspec import Struct
 
 from jupyter_smx.kernel.options.defaults import defaults_for_line
-from jupyter_smx.kernel.options.line_syntax import OPEN, restore_braces, split, text_of
+from jupyter_smx.kernel.options.keyword_check import fits
+from jupyter_smx.kernel.options.line_syntax import OPEN, restore_braces, split, value_of
 from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.options.convert import other_kind_error
 from jupyter_smx.model.options.table import BY_SPELLING, ROWS, SPELLINGS, TABLE
@@ -21,14 +22,22 @@ if TYPE_CHECKING:
 
 
 class LineOptions(Struct, frozen=True):
-    """The options of a line as typed, by their names in Python; nothing is looked up or converted."""
+    """The options of a line as typed, by their names in Python; nothing is looked up or converted.
 
-    values: Mapping[str, str | tuple[str, ...] | bool] = {}
+    Only :func:`expand_expressions` puts a mapping in the place of a word.
+    """
+
+    values: Mapping[str, str | tuple[str, ...] | bool | Mapping[str, Any]] = {}
 
     def text(self, name: str) -> str:
         """Return the value of an option that takes one; "" if the line does not have it."""
         value = self.values.get(name, "")
         return value if isinstance(value, str) else ""
+
+    def text_or_mapping(self, name: str) -> str | Mapping[str, Any]:
+        """Return the value of an option that takes text or a dictionary; "" if the line does not have it."""
+        value = self.values.get(name, "")
+        return value if isinstance(value, Mapping) else self.text(name)
 
     def words(self, name: str) -> tuple[str, ...]:
         """Return the values of an option that may be given several times."""
@@ -39,7 +48,7 @@ class LineOptions(Struct, frozen=True):
         """Return True if the line has this flag."""
         return self.values.get(name) is True
 
-    def replaced(self, **values: str | tuple[str, ...] | bool) -> LineOptions:
+    def replaced(self, **values: str | tuple[str, ...] | bool | Mapping[str, Any]) -> LineOptions:
         """Return a copy with other values."""
         return LineOptions({**self.values, **values})
 
@@ -187,14 +196,20 @@ def _stray_word_error(magic: str, word: str) -> ValidationError:
     )
 
 
+def _text_or_mapping(value: object, option: Option) -> str | Mapping[str, Any]:
+    return value if isinstance(value, Mapping) and fits(value, option.type) else str(value)
+
+
 def expand_expressions(options: LineOptions, namespace: Mapping[str, Any]) -> LineOptions:
     """Replace each ``{expr}`` in options that take one value by the text of the notebook value that it names.
+
+    A dictionary stays one where the option takes it: the text of objects in it, as instance groups, cannot be read.
 
     :raises ValidationError: anything in braces but a path to a value of the notebook.
     """
     return options.replaced(
         **{
-            name: text_of(word, namespace, ROWS[name].spelling)
+            name: _text_or_mapping(value_of(word, namespace, ROWS[name].spelling), ROWS[name])
             for name, word in options.values.items()
             if isinstance(word, str) and OPEN in word
         }

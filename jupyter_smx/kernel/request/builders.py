@@ -38,7 +38,7 @@ def request_from_options(kind: Kind, options: LineOptions, namespace: Mapping[st
     def texts(name: str) -> tuple[str, ...]:
         return tuple(text_of(word, namespace, ROWS[name].spelling) for word in options.words(name))
 
-    chosen = read_distribution(options.text("distribution"))
+    chosen = read_distribution(options.text_or_mapping("distribution"))
     source_dir, source_copy = _source(options.text("source_dir"), folder)
     pairs = (values.parse_pair(text, "--env", "NAME=VALUE") for text in texts("environment"))
     return JobRequest(

@@ -84,10 +84,19 @@ def test_line_takes_it_from_a_variable_and_as_json() -> None:
     for line, namespace in (
         ("--distribution {wanted}", {"wanted": MPI}),
         (f"--distribution '{json.dumps(MPI)}'", {}),
+        ("--distribution {cfg['wanted']}", {"cfg": {"wanted": str(MPI)}}),
     ):
         options = expand_expressions(parse("train", line), namespace)
         found = request_from_options("train", options, namespace, Path("/home/me"))
         assert found.distribution == Distribution(runner="mpi", processes=2)
+
+
+def test_line_takes_a_variable_with_groups_of_the_sdk() -> None:
+    namespace = {"wanted": {**TORCHRUN, "instance_groups": [SdkGroup("dnn")]}}
+    options = expand_expressions(parse("train", "--distribution {wanted} --name {wanted}"), namespace)
+    found = request_from_options("train", options, namespace, Path("/home/me"))
+    assert found.distribution == Distribution(runner="torchrun", groups=("dnn",))
+    assert found.name == str(namespace["wanted"]), "an option that takes no dictionary gets its text"
 
 
 def test_options_of_mpirun_go_as_the_hyperparameter_of_the_sdk_and_the_users_own_wins() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.display.array_card import array_card_of
 from jupyter_smx.kernel.handles.job_array import JobArray
+from jupyter_smx.model.name import job_name
 from jupyter_smx.model.spec.job_spec import JobSpec
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def submit_array(
     :raises SmxError: the controller refuses one of them; nothing was created.
     """
     array_id = os.urandom(16).hex()
-    with session.start_card(array_id, spec.base_name or spec.kind):
+    with session.start_card(array_id, job_name(spec.base_name or spec.kind, array_id)):
         summary = session.client.submit_array(array_id, spec, tasks, title=title, max_concurrent=max_concurrent)
     watch = session.watcher.refresh_and_watch_array
     made = JobArray(summary, session.client, session.attach, watch, calls)

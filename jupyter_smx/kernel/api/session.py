@@ -68,7 +68,8 @@ def with_source_dir(spec: JobSpec, code: CodeFiles) -> JobSpec:
         spec.entry_point,
         dependencies=code.dependencies,
         script=script,
-        sends_all=spec.source_ignore == "none",
+        # What is ignored concerns a folder in which a user works, and no archive or URL, which is complete.
+        sends_all=spec.source_ignore == "none" or code.copy is not None,
     )
     folder = code.origin() or (str(Path(script).parent) if script else spec.working_directory)
     return msgspec.structs.replace(spec, source_dir=msgspec.structs.replace(found, folder=folder))
@@ -142,7 +143,7 @@ class Session:
         :raises SmxError: the controller refuses it; nothing was created.
         """
         job_id = os.urandom(16).hex()
-        with self.start_card(job_id, spec.base_name or spec.kind):
+        with self.start_card(job_id, spec.job_name or job_name(spec.base_name or spec.kind, job_id)):
             record = self.client.submit(job_id, spec)
         job = self.attach(record)
         self.latest_handle = job
@@ -153,12 +154,12 @@ class Session:
         return job
 
     @contextmanager
-    def start_card(self, submitted_id: str, base_name: str) -> Iterator[None]:
+    def start_card(self, submitted_id: str, name: str) -> Iterator[None]:
         """Show a card at once if the request inside has to start a controller, which takes seconds.
 
-        ``submitted_id`` is the id of the job or array that the request creates.
+        ``submitted_id`` and ``name`` are those of the job or array that the request creates.
         """
-        card = StartCard(id=submitted_id, name=job_name(base_name, submitted_id), at=time.time())
+        card = StartCard(id=submitted_id, name=name, at=time.time())
         self._submission.card = card
         try:
             yield

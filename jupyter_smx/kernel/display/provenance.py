@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel.text.pages import facts_page, text_page
-from jupyter_smx.model.redaction import format_hyperparameters
+from jupyter_smx.model.redaction import format_hyperparameters, redact_text
 from jupyter_smx.model.text import format_count, format_size
 
 if TYPE_CHECKING:
@@ -29,14 +30,18 @@ def provenance_page(job: Job) -> Page:
 
 
 def _code(job: Job, found: Provenance) -> dict[str, Any]:
+    spec = job.spec.fill_job_name(job.name)
     facts: dict[str, Any] = {"code": f"SHA-256 {found.code_sha256}"}
-    if job.spec.source_dir:
-        facts["source folder"] = f"{job.spec.source_dir.folder}, SHA-256 {found.source_dir_sha256}"
+    if spec.command:
+        facts["command"] = redact_text(shlex.join(spec.command))
+    if spec.source_dir:
+        facts["source folder"] = f"{spec.source_dir.folder}, SHA-256 {found.source_dir_sha256}"
+        facts["source ignore"] = spec.source_ignore
     if found.revision:
         on = f" on {found.revision.branch}" if found.revision.branch else ""
         facts["commit"] = f"{found.revision.commit}{on} ({found.revision.folder})"
-    if job.spec.hyperparameters:
-        facts["hyperparameters"] = format_hyperparameters(job.spec.hyperparameters)
+    if spec.hyperparameters:
+        facts["hyperparameters"] = format_hyperparameters(spec.hyperparameters)
     return facts
 
 

@@ -238,3 +238,18 @@ def test_code_that_is_a_command_has_no_password_of_a_url() -> None:
     said = "\n".join(difference(old, new).code)
     assert "hunter2" not in said
     assert "+app b postgres://me:…@host/db" in said
+
+
+def test_provenance_has_the_filled_name_the_command_and_what_was_ignored() -> None:
+    ran = job(
+        hyperparameters={"model_dir": "s3://b/{job_name}/model"},
+        command=("app", "postgres://me:hunter2@host/db"),
+        source_dir=SourceDir(folder="/f", path="/p", sha256="9" * 64, files=1, size=1),
+        source_ignore="none",
+    )
+    found = Provenance(code_sha256="0", seeds=SeedNote(sentence=""))
+    text, _html = provenance_page(replace(ran, provenance=found))
+    assert f"s3://b/{ran.name}/model" in text
+    assert "command: app postgres://me:…@host/db" in text
+    assert "source ignore: none" in text
+    assert "hunter2" not in text

@@ -41,7 +41,12 @@ def starts(controller: ScriptedController, monkeypatch: pytest.MonkeyPatch) -> S
 
 
 @pytest.mark.parametrize(
-    ("cell", "title"), [("%%train --name fit\npass", "fit-"), ("%%train --sweep --hp lr=[1,2]\npass", "train-")]
+    ("cell", "title"),
+    [
+        ("%%train --name fit\npass", "fit-"),
+        ("%%train --job-name Fit-1\npass", "Fit-1"),
+        ("%%train --sweep --hp lr=[1,2]\npass", "train-"),
+    ],
 )
 def test_a_card_stands_before_the_controller_does_and_becomes_the_first_card(
     starts: Starts, shell: InteractiveShell, front_end: Screenshots, cell: str, title: str

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import weakref
 import zlib
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from jupyter_smx.agent.stores.filesystems import required_packages
 from jupyter_smx.agent.stores.url_schemes import URL
@@ -24,13 +28,20 @@ from jupyter_smx.agent.stores.worker_environment import worker_environment
 from jupyter_smx.kernel.request.script import ARCHIVES
 from jupyter_smx.model.errors import UnavailableError, ValidationError
 from jupyter_smx.model.redaction import redact_text
-from jupyter_smx.model.text import format_size
+from jupyter_smx.model.text import format_duration, format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 MAX_BYTES = 512 * 1024**2
 """Bytes that an archive or a folder of a store may have; data goes in by ``--input``."""
+MAX_FILES = 50_000
+LIST_SECONDS = 30.0
+"""Limit for an answer about names and sizes."""
+FETCH_SECONDS = 900.0
+"""Limit for the download."""
+NOTE_SECONDS = 1.0
+"""Seconds without an answer after which the user reads what the cell waits for."""
 _WORKER = (sys.executable, "-m", "jupyter_smx.agent", "courier")
 _ARCHIVE, _CODE = "archive", "code"
 
@@ -59,7 +70,8 @@ def copy_source(word: str) -> SourceCopy:
     found = SourceCopy(redact_text(word))
     if not URL.match(word):
         _unpack(word, found)
-    elif word.endswith(ARCHIVES):
+    elif _is_archive(word):
+        _check_size([int(one["size"]) for one in _ask(word, {"do": "look", "urls": [word]})], found.origin)
         _fetch(word, [(word, found.archive)])
         _unpack(found.archive, found)
     else:
@@ -67,11 +79,18 @@ def copy_source(word: str) -> SourceCopy:
     return found
 
 
+def _is_archive(url: str) -> bool:
+    """Return True if a URL is that of an archive, which may have a signature behind its path."""
+    return url.endswith(ARCHIVES) or urlsplit(url).path.endswith(ARCHIVES)
+
+
 def _unpack(archive: str, into: SourceCopy) -> None:
     try:
         with tarfile.open(archive, "r:gz") as opened:
-            members = [member for member in opened if not member.isdir()]
-            _check_size(sum(member.size for member in members), into.origin)
+            entries = list(opened)
+            members = [member for member in entries if not member.isdir()]
+            _check_size([member.size for member in members], into.origin)
+            _check_links(entries, into.origin)
             for member in members:
                 _unpack_member(opened, member, into)
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
@@ -80,11 +99,29 @@ def _unpack(archive: str, into: SourceCopy) -> None:
         ) from error
 
 
+def _check_links(entries: Sequence[tarfile.TarInfo], origin: str) -> None:
+    """Refuse links to folders of the archive, which would be left out without a word.
+
+    :raises ValidationError: there is one.
+    """
+    names = [posixpath.normpath(entry.name) for entry in entries]
+    folders = {str(above) for name in names for above in PurePosixPath(name).parents}
+    folders.update(name for name, entry in zip(names, entries, strict=True) if entry.isdir())
+    for name, entry in zip(names, entries, strict=True):
+        if entry.issym() and posixpath.normpath(posixpath.join(posixpath.dirname(name), entry.linkname)) in folders:
+            raise _source_error(
+                origin,
+                f"has a link to a folder: {name} leads to {entry.linkname}",
+                "Links of an archive lead to files.",
+                "Make it with `tar --dereference`, which stores the files of the folder there.",
+            )
+
+
 def _unpack_member(opened: tarfile.TarFile, member: tarfile.TarInfo, into: SourceCopy) -> None:
     """Write a file, or what a link of the archive leads to; links to elsewhere stay behind."""
     try:
         content = opened.extractfile(member)
-    except KeyError:
+    except (KeyError, RecursionError):  # a link to nothing, or in a circle
         return
     if content is None:
         return
@@ -118,7 +155,7 @@ def _fetch_folder(url: str, into: SourceCopy) -> None:
             "A URL is a folder of code, or an archive that ends with .tar.gz.",
             "Name the folder or the archive.",
         )
-    _check_size(sum(size for _, size in files), into.origin)
+    _check_size([size for _, size in files], into.origin)
     _fetch(url, [(place, _path_inside(place[len(top) :], into)) for place, _ in files])
 
 
@@ -130,9 +167,22 @@ def _ask(url: str, request: dict[str, Any]) -> Any:
     """Give a request to a process that reads URLs, and return its result."""
     environment = worker_environment(os.environ, {}, is_ours=True, is_the_jobs=False)
     line = json.dumps({**request, "source": url}) + "\n"
+    limit = FETCH_SECONDS if request["do"] == "fetch" else LIST_SECONDS
     try:
-        done = subprocess.run(_WORKER, input=line, stdout=subprocess.PIPE, env=environment, text=True, check=False)
+        with _note_of_waiting(url):
+            done = subprocess.run(
+                _WORKER, input=line, stdout=subprocess.PIPE, env=environment, text=True, check=False, timeout=limit
+            )
         answer = dict(json.loads(done.stdout))
+    except subprocess.TimeoutExpired:
+        raise UnavailableError(
+            f"--source-dir: {redact_text(url)} cannot be read: there was no answer within {format_duration(limit)}.",
+            field="source_dir",
+            value=redact_text(url),
+            rule="The cell waits for the files, because they are sent with the job.",
+            cure="Check the URL and the network of this machine, or fetch the files first and pass their folder.",
+            transient=True,
+        ) from None
     except (OSError, ValueError) as error:
         raise UnavailableError(
             f"--source-dir: {redact_text(url)} cannot be read: the process that reads it failed ({error}).",
@@ -159,7 +209,25 @@ def _ask(url: str, request: dict[str, Any]) -> Any:
     return answer["result"]
 
 
-def _check_size(size: int, origin: str) -> None:
+@contextmanager
+def _note_of_waiting(url: str) -> Iterator[None]:
+    """Print what the cell waits for if that takes longer than a second."""
+    sentence = f"Reading --source-dir {redact_text(url)} …"
+    timer = threading.Timer(NOTE_SECONDS, print, [sentence], {"file": sys.stderr})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _check_size(sizes: Sequence[int], origin: str) -> None:
+    size = sum(sizes)
+    if len(sizes) > MAX_FILES:
+        raise _source_error(
+            origin, f"has {len(sizes)} files", f"Source code has at most {MAX_FILES}.", "Pass data with --input."
+        )
     if size > MAX_BYTES:
         raise _source_error(
             origin,

@@ -6,9 +6,13 @@ import gc
 import io
 import os
 import re
+import sys
 import tarfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -16,7 +20,7 @@ import jupyter_smx as smx
 from jupyter_smx.kernel.api import session
 from jupyter_smx.kernel.request import source_copy
 from jupyter_smx.kernel.request.source_copy import copy_source
-from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.errors import UnavailableError, ValidationError
 from jupyter_smx.testing.servers.object_storage import Bucket, bucket
 
 if TYPE_CHECKING:
@@ -159,3 +163,78 @@ def test_errors_in_requirements_of_an_archive_name_the_archive(tmp_path: Path) -
     with pytest.raises(ValidationError, match=rf"{archive}/requirements\.txt line 1: more\.txt does not") as refusal:
         smx.train(entry_point="train.py", source_dir=archive)
     assert "smx-source-" not in f"{refusal.value} {refusal.value.value}"
+
+
+def test_links_in_a_circle_stay_behind(tmp_path: Path) -> None:
+    archive = archive_of(CODE, tmp_path / "a.tar.gz", link("a.py", "b.py"), link("b.py", "a.py"))
+    assert files_in(copy_source(str(archive)).folder) == CODE
+
+
+@pytest.mark.parametrize(("name", "target"), [("again", "lib"), ("lib/self", "../lib"), ("lib/top", "..")])
+def test_links_to_folders_of_an_archive_are_refused(tmp_path: Path, name: str, target: str) -> None:
+    archive = archive_of(CODE, tmp_path / "a.tar.gz", link(name, target))
+    with pytest.raises(ValidationError, match=rf"link to a folder: {name} leads to {target}\. .*--dereference"):
+        copy_source(str(archive))
+
+
+def test_too_many_files_are_refused_before_they_are_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_copy, "MAX_FILES", 2)
+    with pytest.raises(ValidationError, match=r"has 3 files\. Source code has at most 2\."):
+        copy_source(str(archive_of(CODE, tmp_path / "a.tar.gz")))
+
+
+def test_what_a_gitignore_of_an_archive_names_is_sent(plain: ScriptedController, tmp_path: Path) -> None:
+    files = {**CODE, ".gitignore": "*.json\n", "config.json": "{}"}
+    job = smx.train(entry_point="train.py", source_dir=archive_of(files, tmp_path / "code.tar.gz"))
+    source_dir = plain.jobs[job.id].spec.source_dir
+    with tarfile.open(source_dir.path) as packed:
+        assert sorted(packed.getnames()) == sorted(files)
+    assert source_dir.ignored == ()
+
+
+@pytest.mark.processes
+def test_url_that_does_not_answer_ends_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(source_copy, "_WORKER", (sys.executable, "-c", "import signal; signal.pause()"))
+    monkeypatch.setattr(source_copy, "LIST_SECONDS", 1.0)
+    monkeypatch.setattr(source_copy, "NOTE_SECONDS", 0.0)
+    for url in ("s3://bucket/code", "s3://bucket/code.tar.gz"):
+        with pytest.raises(UnavailableError, match=rf"{url}/? cannot be read: there was no answer within 1 s\."):
+            copy_source(url)
+    assert "Reading --source-dir s3://bucket/code.tar.gz …" in capsys.readouterr().err
+
+
+class PageHandler(SimpleHTTPRequestHandler):
+    """Gives the files of a folder, whatever the query is, as a store does with a signature."""
+
+    methods: ClassVar[list[str]] = []
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
+        del format, args
+        self.methods.append(self.command)
+
+
+@pytest.mark.processes
+def test_signed_url_of_an_archive_is_one_and_its_size_is_read_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive_of(CODE, tmp_path / "code.tar.gz")
+    monkeypatch.setattr(PageHandler, "methods", [])
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(PageHandler, directory=str(tmp_path))) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}/code.tar.gz"
+            found = copy_source(f"{url}?X-Amz-Signature=abc")
+            assert "GET" in PageHandler.methods
+            PageHandler.methods.clear()
+            monkeypatch.setattr(source_copy, "MAX_BYTES", 10)
+            with pytest.raises(ValidationError, match=r"Source code has at most 10 B\."):
+                copy_source(url)
+            assert set(PageHandler.methods) == {"HEAD"}, "it is not downloaded"
+        finally:
+            server.shutdown()
+            thread.join()
+    assert files_in(found.folder) == CODE
+    assert found.origin == f"{url}?X-Amz-Signature=…"

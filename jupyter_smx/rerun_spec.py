@@ -67,7 +67,7 @@ def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobS
                 field="source_dir",
                 value=spec.source_dir.path,
                 rule="The folder is stored with the files of the job.",
-                cure=f"Submit the job again from {spec.source_dir.folder}.",
+                cure=f"Submit the job again from {spec.source_dir.folder or 'its folders of code'}.",
             )
     return msgspec.structs.replace(spec, submitted_at=submitted_at, array=None, job_name="")
 

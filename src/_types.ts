@@ -744,11 +744,12 @@ export interface Output {
   mode: "Continuous" | "EndOfJob";
 }
 /**
- * A folder packed by the kernel: one archive, named by its content, that the job's hosts unpack.
+ * Files of code packed by the kernel: one archive, named by its content, that the job's hosts unpack.
  *
- * ``folder`` is where it was on the submitter's machine; tracebacks name it. ``files`` and ``size`` (bytes) are what
- * the archive holds. ``ignored`` are names in the folder that a ``.gitignore`` excluded, a folder with a slash at its
- * end; of many only the first ones.
+ * ``folder`` is where they were on the submitter's machine, "" if that were several folders; tracebacks name it.
+ * ``files`` and ``size`` (bytes) are what the archive holds. ``ignored`` are names in the folder that a ``.gitignore``
+ * excluded, a folder with a slash at its end; of many only the first ones. With ``is_whole`` False there was no
+ * ``--source-dir``: other files of ``folder`` were never meant to be sent.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "SourceDir".
@@ -760,6 +761,7 @@ export interface SourceDir {
   files: number;
   size: number;
   ignored: string[];
+  is_whole: boolean;
 }
 /**
  * Notebook variables, pickled by the kernel into one file that the job reads: their sizes in bytes by name.

@@ -8,7 +8,6 @@ import threading
 import time
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -71,8 +70,8 @@ def with_source_dir(spec: JobSpec, code: CodeFiles) -> JobSpec:
         # What is ignored concerns a folder in which a user works, and no archive or URL, which is complete.
         sends_all=spec.source_ignore == "none" or code.copy is not None,
     )
-    folder = code.origin() or (str(Path(script).parent) if script else spec.working_directory)
-    return msgspec.structs.replace(spec, source_dir=msgspec.structs.replace(found, folder=folder))
+    named = msgspec.structs.replace(found, folder=code.origin(script), is_whole=bool(code.folder))
+    return msgspec.structs.replace(spec, source_dir=named)
 
 
 def pickle_variables(variables: Mapping[str, Any], where: str) -> Payload:

@@ -35,7 +35,7 @@ def _code(job: Job, found: Provenance) -> dict[str, Any]:
     if spec.command:
         facts["command"] = redact_text(shlex.join(spec.command))
     if spec.source_dir:
-        facts["source folder"] = f"{spec.source_dir.folder}, SHA-256 {found.source_dir_sha256}"
+        facts["source folder"] = f"{spec.source_dir.folder or 'several folders'}, SHA-256 {found.source_dir_sha256}"
         facts["source ignore"] = spec.source_ignore
     if found.revision:
         on = f" on {found.revision.branch}" if found.revision.branch else ""

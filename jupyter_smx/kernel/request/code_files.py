@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -36,9 +37,16 @@ class CodeFiles(Struct, frozen=True, kw_only=True):
         """Return True if only the script is sent."""
         return not self.folder and not self.dependencies
 
-    def origin(self) -> str:
-        """Return what tracebacks and records call the folder: the archive or URL that it was copied from, or itself."""
-        return self.copy.origin if self.copy else self.folder
+    def origin(self, script: str = "") -> str:
+        """Return what tracebacks and records call the folder: the archive or URL that it was copied from, or itself.
+
+        Without a folder it is the one that has the dependencies and the path ``script`` ("" for a cell) directly in it;
+        if they are in several, "".
+        """
+        if self.folder:
+            return self.copy.origin if self.copy else self.folder
+        folders = {str(Path(os.path.normpath(path)).parent) for path in (*self.dependencies, script) if path}
+        return folders.pop() if len(folders) == 1 else ""
 
 
 def name_in_job(dependency: str) -> str:

@@ -192,7 +192,7 @@ class Export:
                 f"{self._job.name} cannot be exported: its source folder was deleted.",
                 field="source_dir",
                 value=source.path,
-                cure=f"It was packed from {source.folder}.",
+                cure=f"It was packed from {source.folder or 'several folders'}.",
             )
         with tarfile.open(archive) as opened:
             for member, path in _members_below(opened, self._code):

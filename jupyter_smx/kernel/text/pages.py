@@ -174,7 +174,9 @@ def _format_sent(sent: PlannedFiles) -> str:
         return f"  {sent.kind} {sent.name}: installed there"
     files = "" if sent.kind == "variables" else f"{format_count(sent.files, 'file')}, "
     size = f"{files}{format_size(sent.size)}"
-    return f"  {sent.kind} {sent.name}: {f'at least {size}' if sent.is_partial else size}"
+    # Files of code from several folders have no name.
+    what = f"{sent.kind} {sent.name}".rstrip()
+    return f"  {what}: {f'at least {size}' if sent.is_partial else size}"
 
 
 def facts_page(facts: dict[str, Any]) -> Page:

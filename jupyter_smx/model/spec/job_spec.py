@@ -25,11 +25,12 @@ MAX_SPEC_BYTES = 5 * 2**20
 
 
 class SourceDir(Struct, frozen=True, kw_only=True):
-    """A folder packed by the kernel: one archive, named by its content, that the job's hosts unpack.
+    """Files of code packed by the kernel: one archive, named by its content, that the job's hosts unpack.
 
-    ``folder`` is where it was on the submitter's machine; tracebacks name it. ``files`` and ``size`` (bytes) are what
-    the archive holds. ``ignored`` are names in the folder that a ``.gitignore`` excluded, a folder with a slash at its
-    end; of many only the first ones.
+    ``folder`` is where they were on the submitter's machine, "" if that were several folders; tracebacks name it.
+    ``files`` and ``size`` (bytes) are what the archive holds. ``ignored`` are names in the folder that a ``.gitignore``
+    excluded, a folder with a slash at its end; of many only the first ones. With ``is_whole`` False there was no
+    ``--source-dir``: other files of ``folder`` were never meant to be sent.
     """
 
     folder: str
@@ -38,6 +39,7 @@ class SourceDir(Struct, frozen=True, kw_only=True):
     files: int
     size: int
     ignored: tuple[str, ...] = ()
+    is_whole: bool = True
 
 
 def is_entry_point(name: str) -> bool:

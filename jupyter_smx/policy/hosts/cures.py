@@ -184,11 +184,11 @@ def _may_be_missing(spec: JobSpec, word: str) -> bool:
 
 
 def _file_cure(spec: JobSpec, word: str, folder: NotebookFolder) -> str:
-    source, is_absolute = spec.source_dir, PurePath(word).is_absolute()
-    if source and not is_absolute and folder.exists(str(PurePath(source.folder, word))):
-        return _ignored_cure(spec, word) or (
-            f"{_not_packed(word, source.folder)} {_input_option(spec, word, source.folder)}"
-        )
+    source, is_absolute = _source_folder(spec), PurePath(word).is_absolute()
+    if source and not is_absolute and folder.exists(str(PurePath(source, word))):
+        return _ignored_cure(spec, word) or f"{_not_packed(word, source)} {_input_option(spec, word, source)}"
+    if not source and (ignored := _ignored_cure(spec, word)):
+        return ignored
     if not spec.working_directory or word.startswith(_JOB_FOLDERS) or word == "." or not folder.exists(word):
         return ""
     here = str(PurePath(spec.working_directory, word))
@@ -210,9 +210,15 @@ def _ignored_cure(spec: JobSpec, *words: str) -> str:
         around = [f"{folder}/" for folder in path.parents]
         if ignored.intersection([str(path), f"{path}/", *around]):
             option = _option(spec, "source-ignore", "none", '"none"')
-            folder = spec.source_dir.folder if spec.source_dir else ""
-            return f"{word} is in {folder} but was not sent: .gitignore excludes it. {option}"
+            folder = _source_folder(spec)
+            where = f"is in {folder} but was not" if folder else "was not"
+            return f"{word} {where} sent: .gitignore excludes it. {option}"
     return ""
+
+
+def _source_folder(spec: JobSpec) -> str:
+    """Return the folder that was packed as a whole; "" if there is none, also if only files of it were."""
+    return spec.source_dir.folder if spec.source_dir and spec.source_dir.is_whole else ""
 
 
 def _not_packed(word: str, folder: str) -> str:
@@ -234,6 +240,11 @@ def _source_option(spec: JobSpec, folder: str) -> str:
     return _option(spec, "source-dir", folder, f'"{folder}"')
 
 
+def _dependency_option(spec: JobSpec, path: str) -> str:
+    option = _option(spec, "dependency", path, f'["{path}"]')
+    return option.replace("Add dependency=", "Add dependencies=")
+
+
 def _module_cure(spec: JobSpec, name: str, folder: NotebookFolder) -> str:
     of_images = f"{name} is a module of SageMaker's images. {_OF_IMAGES[name]}" if name in _OF_IMAGES else ""
     return _present_module_cure(spec, name, folder) or of_images
@@ -241,19 +252,35 @@ def _module_cure(spec: JobSpec, name: str, folder: NotebookFolder) -> str:
 
 def _present_module_cure(spec: JobSpec, name: str, folder: NotebookFolder) -> str:
     """Return the cure for a module that is on the submitter's machine, or that its requirements may list."""
-    source = spec.source_dir.folder if spec.source_dir else ""
-    if source and folder.has_module(source, name):
-        return _ignored_cure(spec, f"{name}.py", name) or _not_packed(name, source)
+    source = _source_folder(spec)
+    if kept_out := _kept_out_cure(spec, name, source, folder):
+        return kept_out
     listing = str(PurePath(source, "requirements.txt"))
     if source and not spec.requirements and folder.is_file(listing):
         return f"{listing} may list it. {_option(spec, 'requirements', listing, f'{listing!r}')}"
     if not spec.working_directory:
         return ""
-    already = " instead" if source else ""
     if folder.has_module("", name):
-        return f"{name} is {_place(spec)} but not in the job. {_source_option(spec, '.')}{already}"
+        return f"{name} is {_place(spec)} but not in the job. {_folder_option(spec, name, '.', folder)}"
     beside = folder.folder_of_module(name)
-    return f"{name} is in {beside} {_place(spec)} but not in the job. {_source_option(spec, beside)}" if beside else ""
+    if not beside:
+        return ""
+    return f"{name} is in {beside} {_place(spec)} but not in the job. {_folder_option(spec, name, beside, folder)}"
+
+
+def _kept_out_cure(spec: JobSpec, name: str, source: str, folder: NotebookFolder) -> str:
+    """Return the cure for a module that was in what was packed, but not sent; ``source`` is "" without a folder."""
+    if source and not folder.has_module(source, name):
+        return ""
+    return _ignored_cure(spec, f"{name}.py", name) or (_not_packed(name, source) if source else "")
+
+
+def _folder_option(spec: JobSpec, name: str, where: str, folder: NotebookFolder) -> str:
+    """Name the option for a module in the folder ``where``, in the way in which the user sent other files of code."""
+    if spec.source_dir and not spec.source_dir.is_whole:
+        path = PurePath(where, f"{name}.py")
+        return _dependency_option(spec, str(path if folder.is_file(str(path)) else path.with_suffix("")))
+    return _source_option(spec, where) + (" instead" if where == "." and spec.source_dir else "")
 
 
 def _absent_module_cure(spec: JobSpec, name: str) -> str:

@@ -64,7 +64,11 @@ function Inputs(props: IFilesProps): JSX.Element {
   ]);
   if (source_dir) {
     const held = filesWords(source_dir.files, source_dir.size, trans);
-    const folder = <Monospace>{source_dir.folder}</Monospace>;
+    const folder = source_dir.folder ? (
+      <Monospace>{source_dir.folder}</Monospace>
+    ) : (
+      trans.__('several folders')
+    );
     const open = <OpenButton path={source_dir.folder} {...props} />;
     rows.push([trans.__('source folder'), folder, '', held, open]);
   }

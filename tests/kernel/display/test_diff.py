@@ -253,3 +253,5 @@ def test_provenance_has_the_filled_name_the_command_and_what_was_ignored() -> No
     assert "command: app postgres://me:…@host/db" in text
     assert "source ignore: none" in text
     assert "hunter2" not in text
+    several = replace(ran.spec, source_dir=replace(ran.spec.source_dir, folder="", is_whole=False))
+    assert "source folder: several folders, SHA-256" in provenance_page(replace(ran, spec=several, provenance=found))[0]

@@ -55,17 +55,19 @@ def test_dependencies_lie_beside_the_files_of_the_folder_and_take_their_place(
     job = smx.train(entry_point="train.py", source_dir="src", dependencies=["shared/lib", Path("shared/words.txt")])
     spec = controller.jobs[job.id].spec
     assert list(packed(spec)) == ["lib/new.py", "lib/old.py", "lib/sub/a.txt", "train.py", "words.txt"]
-    assert (spec.source_dir.folder, spec.source_dir.files) == (str(here / "src"), 5)
+    assert (spec.source_dir.folder, spec.source_dir.files, spec.source_dir.is_whole) == (str(here / "src"), 5, True)
     (here / "shared" / "train.py").write_text("# another\n")
     job = smx.train(entry_point="train.py", source_dir="src", dependencies=["shared/train.py"])
     assert packed(controller.jobs[job.id].spec)["train.py"] == "# another\n"
 
 
-def test_dependencies_without_a_folder_travel_with_the_script(controller: ScriptedController, here: Path) -> None:
+@pytest.mark.usefixtures("here")
+def test_dependencies_without_a_folder_travel_with_the_script(controller: ScriptedController) -> None:
     job = smx.train(entry_point="alone.py", dependencies=["shared/lib"])
     spec = controller.jobs[job.id].spec
     assert list(packed(spec)) == ["alone.py", "lib/new.py", "lib/sub/a.txt"]
-    assert (spec.entry_point, spec.source_dir.folder) == ("alone.py", str(here))
+    assert (spec.entry_point, spec.source_dir.folder) == ("alone.py", ""), "they are in several folders"
+    assert not spec.source_dir.is_whole
     assert spec.imports == ("words", "numpy"), "what comes with the job is not preloaded"
 
 
@@ -75,7 +77,8 @@ def test_dependencies_of_a_cell_and_of_a_function(
     assert shell.run_cell("%%train --dependency shared/lib --dependency shared/words.txt\nimport lib.new").success
     (record,) = controller.jobs.values()
     assert list(packed(record.spec)) == ["lib/new.py", "lib/sub/a.txt", "words.txt"]
-    assert record.spec.source_dir.folder == str(here)
+    assert record.spec.source_dir.folder == str(here / "shared"), "tracebacks name the files in it"
+    assert not record.spec.source_dir.is_whole
 
     smx.remote(dependencies=["shared/lib"])(print).submit()
     *_, record = controller.jobs.values()

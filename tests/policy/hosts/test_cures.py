@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from jupyter_smx.controller.scheduling import notebook_folder
 from jupyter_smx.controller.scheduling.notebook_folder import DiskFolder, find_cure
@@ -150,6 +151,28 @@ def test_a_file_that_was_added_later_is_not_called_ignored(beside: Path) -> None
     found = cure(beside, "FileNotFoundError", no_file("lost.csv"), source_dir=packed(beside / "src", "lost.csv.bak"))
     assert "--source-ignore" not in found
     assert "--input lost=src/lost.csv" in found
+
+
+def test_only_files_of_a_folder_were_sent(beside: Path) -> None:
+    for folder in (str(beside), ""):
+        sent = SourceDir(folder=folder, path="/p", sha256="0", files=1, size=1, is_whole=False)
+
+        def of(error: str, message: str, sent: SourceDir = sent, **fields: Any) -> str:
+            return cure(beside, error, message, source_dir=sent, **fields)
+
+        missing = "No module named {!r}".format
+        assert (
+            of(*NO_MODULE) == "helper is in the folder of the notebook but not in the job. Add --dependency helper.py"
+        )
+        assert of("ModuleNotFoundError", missing("pkg")).endswith("not in the job. Add --dependency pkg")
+        assert of("ModuleNotFoundError", missing("deep")).endswith("Add --dependency src/deep.py")
+        assert of(*NO_MODULE, spelling="keyword").endswith('Add dependencies=["helper.py"]')
+        assert "Add --input table=table.csv" in of("FileNotFoundError", no_file("table.csv"))
+        kept_out = replace(sent, ignored=("pkg/words.txt", "pkg/a.py"))
+        found = of("FileNotFoundError", no_file("pkg/words.txt"), kept_out)
+        assert found == "pkg/words.txt was not sent: .gitignore excludes it. Add --source-ignore none"
+        found = of("ModuleNotFoundError", missing("pkg"), replace(sent, ignored=("pkg/",)))
+        assert found == "pkg was not sent: .gitignore excludes it. Add --source-ignore none"
 
 
 def test_requirements_of_the_folder_are_named(beside: Path) -> None:

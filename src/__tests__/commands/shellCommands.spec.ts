@@ -8,16 +8,12 @@ import type { ShellCommand } from '../../_types';
 import { ApiError } from '../../api/errors';
 import { CommandIDs } from '../../commands/commandIds';
 import type { IShellOptions } from '../../commands/shellCommands';
-import { addShellCommands, quoteCommand } from '../../commands/shellCommands';
+import { addShellCommands } from '../../commands/shellCommands';
 import { applyListing, EMPTY_STATE } from '../../state/state';
 import { completed, job, pool } from '../fixtures/examples';
 import { FakeModel, waitForRender } from '../fixtures/fakeModel';
 
 const trans = nullTranslator.load('jupyter_smx');
-/** Part of Node, whose types the sources do not have. */
-const { execFileSync } = jest.requireActual<{
-  execFileSync: (file: string, words: string[], how: { encoding: 'utf8' }) => string;
-}>('child_process');
 const NEW_TERMINAL = 'terminal:create-new';
 
 /** A terminal of the server, as one connection to it: messages that are sent before it opens follow when it does. */
@@ -53,35 +49,6 @@ class FakeSession {
     return Promise.resolve();
   }
 }
-
-describe('the words of a command', () => {
-  const odd = [
-    "it's",
-    '"',
-    '$HOME `id` \\ !x',
-    '',
-    'é 🦆',
-    '#',
-    '~',
-    '*',
-    'a\tb',
-    'c\\d\n\'e\x03"'
-  ];
-
-  it.each(['sh', 'bash'])('are what %s reads of the line, whatever is in them', shell => {
-    const script = `printf '%s|' ${quoteCommand(odd)}`;
-    const read = execFileSync(shell, ['-c', script], { encoding: 'utf8' });
-    expect(read).toBe(odd.map(word => `${word}|`).join(''));
-  });
-
-  it('have no character that a terminal takes for a key, and plain words stay as they are', () => {
-    // eslint-disable-next-line no-control-regex
-    expect(quoteCommand(odd)).not.toMatch(/[\x00-\x1f\x7f]/);
-    expect(quoteCommand(['docker', '--host=unix:///run/d.sock', 'exec', '-it'])).toBe(
-      'docker --host=unix:///run/d.sock exec -it'
-    );
-  });
-});
 
 describe('a shell', () => {
   let model: FakeModel;

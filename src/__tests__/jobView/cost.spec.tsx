@@ -1,12 +1,10 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { ReactWidget } from '@jupyterlab/ui-components';
-import { Widget } from '@lumino/widgets';
 import React from 'react';
 
 import type { Attempt, SecondaryStatus, Transition } from '../../_types';
 import { Cost } from '../../jobView/sections/cost';
 import { job } from '../fixtures/examples';
-import { waitForRender } from '../fixtures/fakeModel';
+import { mount } from '../fixtures/elements';
 import { record, SPEC } from '../fixtures/jobRecords';
 
 const trans = nullTranslator.load('jupyter_smx');
@@ -22,16 +20,9 @@ const ATTEMPT: Attempt = {
   interrupted: false
 };
 
-async function drawn(element: JSX.Element): Promise<HTMLElement> {
-  const widget = ReactWidget.create(element);
-  Widget.attach(widget, document.body);
-  await waitForRender();
-  return widget.node;
-}
-
 describe('the cost of a job', () => {
   it('is the price of all hosts over the billed time', async () => {
-    const node = await drawn(<Cost job={record()} now={5000} trans={trans} />);
+    const node = await mount(<Cost job={record()} now={5000} trans={trans} />);
     expect(node.textContent).toContain('$0.23 per hour');
     expect(node.textContent).toContain('1 min 40 s');
     expect(node.textContent).toContain('Cost$0.00639');
@@ -39,7 +30,7 @@ describe('the cost of a job', () => {
 
   it('grows while the job runs', async () => {
     const running = record({ summary: job(0), ended_at: null });
-    const node = await drawn(<Cost job={running} now={1000 + 3600} trans={trans} />);
+    const node = await mount(<Cost job={running} now={1000 + 3600} trans={trans} />);
     expect(node.textContent).toContain('Cost so far$0.23');
   });
 
@@ -51,7 +42,7 @@ describe('the cost of a job', () => {
   ])('%s', async (_, before, counted_from, sum, interrupted = false) => {
     const attempts = before.map(ran_seconds => ({ ...ATTEMPT, ran_seconds, interrupted }));
     const running = { summary: job(0), ended_at: null, attempts, counted_from };
-    const node = await drawn(<Cost job={record(running)} now={1000 + 7200} trans={trans} />);
+    const node = await mount(<Cost job={record(running)} now={1000 + 7200} trans={trans} />);
     expect(node.textContent).toContain(`Cost so far${sum}`);
   });
 
@@ -76,7 +67,7 @@ describe('the cost of a job', () => {
       transitions,
       spec
     } as const;
-    const node = await drawn(<Cost job={record(running)} now={1000 + 3600} trans={trans} />);
+    const node = await mount(<Cost job={record(running)} now={1000 + 3600} trans={trans} />);
     expect(node.textContent).toContain('Running time1 h');
     expect(node.textContent).toContain(`Cost so far${sum}`);
     expect(node.textContent?.includes('Saved by managed spot100.0 %')).toBe(sum === '$0.00');
@@ -92,7 +83,7 @@ describe('the cost of a job', () => {
       attempts,
       spec: { ...SPEC, spot: true }
     } as const;
-    const node = await drawn(<Cost job={record(running)} now={0.1} trans={trans} />);
+    const node = await mount(<Cost job={record(running)} now={0.1} trans={trans} />);
     expect(node.textContent).toContain('Running time');
     expect(node.textContent).not.toContain('Saved by managed spot');
   });
@@ -100,7 +91,7 @@ describe('the cost of a job', () => {
   it('says of a finished spot job how long it ran, and what spot saved', async () => {
     const bill = { ...record().bill, training_seconds: 500 };
     const spec = { ...SPEC, spot: true };
-    const node = await drawn(<Cost job={record({ bill, spec })} now={0} trans={trans} />);
+    const node = await mount(<Cost job={record({ bill, spec })} now={0} trans={trans} />);
     expect(node.textContent).toContain('Running time8 min 20 s');
     expect(node.textContent).toContain('Saved by managed spot80.0 %');
   });
@@ -118,7 +109,7 @@ describe('the cost of a job', () => {
       { ...group, name: 'dnn', instance_type: 'ml.p3.2xlarge', price_per_hour: 7.65 }
     ];
     const bill = { ...record().bill, price_per_hour: 11.322, billable_seconds: 3600, groups };
-    const node = await drawn(<Cost job={record({ bill })} now={0} trans={trans} />);
+    const node = await mount(<Cost job={record({ bill })} now={0} trans={trans} />);
     const rows = [...node.querySelectorAll('tbody tr')].map(row =>
       [...row.children].map(cell => cell.textContent).join('|')
     );
@@ -127,32 +118,32 @@ describe('the cost of a job', () => {
       'dnn|ml.p3.2xlarge × 2|$7.65 per hour|$7.65|'
     ]);
     expect(node.textContent).toContain('Cost$11.32');
-    const one = await drawn(<Cost job={record()} now={0} trans={trans} />);
+    const one = await mount(<Cost job={record()} now={0} trans={trans} />);
     expect(one.querySelector('table')).toBeNull();
   });
 
   it('says what a step costs, with its unit, if the job counts steps', async () => {
-    expect((await drawn(<Cost job={record()} now={0} trans={trans} />)).textContent).not.toContain(
+    expect((await mount(<Cost job={record()} now={0} trans={trans} />)).textContent).not.toContain(
       'step'
     );
     const bill = { ...record().bill, steps: 500, step_seconds: 0.086, cost_per_step: 0.00107576 };
-    const node = await drawn(<Cost job={record({ bill })} now={0} trans={trans} />);
+    const node = await mount(<Cost job={record({ bill })} now={0} trans={trans} />);
     expect(node.textContent).toContain('Cost per step$0.00108 per step of 86 ms');
     const unknown = { ...bill, price_per_hour: null, cost: null, cost_per_step: null };
-    const other = await drawn(<Cost job={record({ bill: unknown })} now={0} trans={trans} />);
+    const other = await mount(<Cost job={record({ bill: unknown })} now={0} trans={trans} />);
     expect(other.textContent).toContain('Cost per stepunknown, 86 ms per step');
   });
 
   it('comes with the findings and predictions of the rules, or why there are none', async () => {
     const found = { rule: 'CPUBottleneck', host: 'algo-1', sentence: 'It waits.', numbers: {} };
     const advice = [{ ...found, prediction: 'Feed it.' }];
-    const node = await drawn(<Cost job={record()} now={0} trans={trans} advice={advice} />);
+    const node = await mount(<Cost job={record()} now={0} trans={trans} advice={advice} />);
     expect(node.querySelector('section[aria-label=Advice]')?.textContent).toBe(
       'AdviceIt waits. Feed it.'
     );
-    const none = await drawn(<Cost job={record()} now={0} trans={trans} advice={[]} />);
+    const none = await mount(<Cost job={record()} now={0} trans={trans} advice={[]} />);
     expect(none.textContent).not.toContain('Advice');
-    const away = await drawn(<Cost job={record()} now={0} trans={trans} advice="It is away." />);
+    const away = await mount(<Cost job={record()} now={0} trans={trans} advice="It is away." />);
     expect(away.textContent).toContain('Recommendations are not available: It is away.');
   });
 
@@ -160,7 +151,7 @@ describe('the cost of a job', () => {
     const groups = record().bill.groups.map(group => ({ ...group, price_per_hour: null }));
     const known = { price_per_hour: null, billable_seconds: 9, cost: null, groups };
     const bill = { ...record().bill, ...known };
-    const node = await drawn(<Cost job={record({ bill })} now={0} trans={trans} />);
+    const node = await mount(<Cost job={record({ bill })} now={0} trans={trans} />);
     expect(node.textContent).toContain('Costunknown');
     expect(node.textContent).toContain('no price for ml.m5.large');
     expect(node.textContent).not.toContain('$');

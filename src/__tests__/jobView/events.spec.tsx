@@ -1,20 +1,11 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { ReactWidget } from '@jupyterlab/ui-components';
-import { Widget } from '@lumino/widgets';
 import React from 'react';
 
 import { Events } from '../../jobView/sections/events';
-import { waitForRender } from '../fixtures/fakeModel';
+import { mount } from '../fixtures/elements';
 import { record } from '../fixtures/jobRecords';
 
 const trans = nullTranslator.load('jupyter_smx');
-
-async function drawn(element: JSX.Element): Promise<HTMLElement> {
-  const widget = ReactWidget.create(element);
-  Widget.attach(widget, document.body);
-  await waitForRender();
-  return widget.node;
-}
 
 describe('the end of a job', () => {
   it('says what a processing job said at its end, and why it failed in our own words', async () => {
@@ -24,10 +15,10 @@ describe('the end of a job', () => {
       failure_message: 'AlgorithmError: KeyError: 1',
       failure_cure: 'Add --send cfg'
     });
-    const node = await drawn(<Events job={failed} now={0} trans={trans} />);
+    const node = await mount(<Events job={failed} now={0} trans={trans} />);
     expect(node.textContent).toContain('2 rows left out');
     expect(node.textContent).toContain('KeyError: 1. Add --send cfg');
-    const silent = await drawn(<Events job={record({})} now={0} trans={trans} />);
+    const silent = await mount(<Events job={record({})} now={0} trans={trans} />);
     expect(silent.textContent).not.toContain('Exit message');
   });
 });

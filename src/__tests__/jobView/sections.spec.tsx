@@ -1,31 +1,17 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { ReactWidget } from '@jupyterlab/ui-components';
-import { Widget } from '@lumino/widgets';
 import React from 'react';
 
 import { Code } from '../../jobView/sections/code';
 import { Compare, comparisonCandidates } from '../../jobView/sections/compare';
-import { Environment } from '../../jobView/sections/environment';
 import { Events } from '../../jobView/sections/events';
 import { Files } from '../../jobView/sections/files';
 import { DiffLines } from '../../jobView/sections/primitives';
 import { completed } from '../fixtures/examples';
+import { mount, tableRows } from '../fixtures/elements';
 import { button, waitForRender } from '../fixtures/fakeModel';
-import { PROVENANCE, record, SPEC } from '../fixtures/jobRecords';
+import { record, SPEC } from '../fixtures/jobRecords';
 
 const trans = nullTranslator.load('jupyter_smx');
-
-async function drawn(element: JSX.Element): Promise<HTMLElement> {
-  const widget = ReactWidget.create(element);
-  Widget.attach(widget, document.body);
-  await waitForRender();
-  return widget.node;
-}
-
-const rows = (node: HTMLElement, label: string): string[] =>
-  [...node.querySelectorAll(`[aria-label="${label}"] tbody tr`)].map(row =>
-    [...row.querySelectorAll('td')].map(cell => cell.textContent).join('|')
-  );
 
 describe('the files of a job', () => {
   const there = { exists: true, is_folder: false, shown_as: 'models/model.tar.gz' };
@@ -34,15 +20,17 @@ describe('the files of a job', () => {
   );
 
   it('lists inputs and outputs, with sizes', async () => {
-    const node = await drawn(files());
-    expect(rows(node, 'Inputs of train-digits-0')).toEqual([
+    const node = await mount(files());
+    expect(tableRows(node, 'Inputs of train-digits-0')).toEqual([
       'train|/lab/data|File|2 files, 2.0 KiB|'
     ]);
-    expect(rows(node, 'Variables of train-digits-0')).toEqual([
+    expect(tableRows(node, 'Variables of train-digits-0')).toEqual([
       'sent|cfg|1.2 KiB',
       'not received|model|'
     ]);
-    expect(rows(node, 'Outputs of train-digits-0')).toEqual(['model|/opt/ml/model|/lab/models|']);
+    expect(tableRows(node, 'Outputs of train-digits-0')).toEqual([
+      'model|/opt/ml/model|/lab/models|'
+    ]);
   });
 
   it('names the folder of code, or says that its files are from several', async () => {
@@ -68,7 +56,7 @@ describe('the files of a job', () => {
   it('downloads each artefact, and opens those that the file browser shows', async () => {
     const onOpen = jest.fn();
     const places = { '/lab/models/model.tar.gz': there, '/lab/models': undefined };
-    const node = await drawn(files({ places, onOpen }));
+    const node = await mount(files({ places, onOpen }));
     const link = node.querySelector('a');
     expect(link?.getAttribute('href')).toBe('/get/model.tar.gz');
     expect(link?.download).toBe('model.tar.gz');
@@ -81,15 +69,15 @@ describe('the files of a job', () => {
     ['lies elsewhere', { ...there, shown_as: null }]
   ])('opens nothing that %s', async (_, place) => {
     const places = { '/lab/models/model.tar.gz': place };
-    const node = await drawn(files({ places, onOpen: jest.fn() }));
+    const node = await mount(files({ places, onOpen: jest.fn() }));
     expect(node.querySelector('button')).toBeNull();
   });
 
   it('says of a running job that its files come later', async () => {
     const running = record({ ended_at: null, artifacts: [], spec: { ...SPEC, channels: [] } });
-    const node = await drawn(files({ job: running }));
+    const node = await mount(files({ job: running }));
     expect(node.textContent).toContain('Artifacts are available when the job ends.');
-    expect(rows(node, 'Variables of train-digits-0')).toContain('pending|model|');
+    expect(tableRows(node, 'Variables of train-digits-0')).toContain('pending|model|');
     expect(node.textContent).toContain(
       'This job has no inputs. Use --input NAME=PATH to provide files.'
     );
@@ -99,7 +87,7 @@ describe('the files of a job', () => {
 describe('lines of a diff', () => {
   it('are marked if one was added or removed, even one that looks like the head of a diff', async () => {
     const lines = ['--- a', '+++ b', '@@ -1,2 +1,2 @@', '--- comment', '+++x', ' y'];
-    const node = await drawn(<DiffLines lines={lines} label={trans.__('Changes')} />);
+    const node = await mount(<DiffLines lines={lines} label={trans.__('Changes')} />);
     const tags = [...node.querySelectorAll('.jp-smx-diff-line')].map(one => one.tagName);
     expect(tags).toEqual(['SPAN', 'SPAN', 'SPAN', 'DEL', 'INS', 'SPAN']);
   });
@@ -107,14 +95,14 @@ describe('lines of a diff', () => {
 
 describe('the events of a job', () => {
   it('lists its steps with their durations, and the stages before its first line', async () => {
-    const node = await drawn(<Events job={record()} now={2000} trans={trans} />);
-    const steps = rows(node, 'Steps of train-digits-0').map(row => row.split('|'));
+    const node = await mount(<Events job={record()} now={2000} trans={trans} />);
+    const steps = tableRows(node, 'Steps of train-digits-0').map(row => row.split('|'));
     expect(steps.map(([step, , took, words]) => [step, took, words])).toEqual([
       ['Starting', '2 s', 'Launching.'],
       ['Training', '1 min 38 s', 'Running.'],
       ['Completed', '', 'Done.']
     ]);
-    expect(rows(node, 'Timeline of train-digits-0')).toEqual([
+    expect(tableRows(node, 'Timeline of train-digits-0')).toEqual([
       'Accepted by the controller|0 ms|',
       'First line ran|2.5 s|2.5 s'
     ]);
@@ -123,7 +111,7 @@ describe('the events of a job', () => {
   it('counts the current step of a running job', async () => {
     const training = { status: 'Training', start_time: 1000, end_time: null } as const;
     const running = record({ transitions: [{ ...training, status_message: '' }] });
-    const node = await drawn(<Events job={running} now={1065} trans={trans} />);
+    const node = await mount(<Events job={running} now={1065} trans={trans} />);
     expect(node.textContent).toContain('1 min 5 s so far');
   });
 
@@ -138,10 +126,10 @@ describe('the events of a job', () => {
       { ...over, start_time: ended_at, end_time: ended_at }
     ];
     const job = record({ transitions, ended_at, ran_seconds: 98 });
-    const node = await drawn(<Events job={job} now={5000} trans={trans} />);
+    const node = await mount(<Events job={job} now={5000} trans={trans} />);
     expect(node.textContent).toContain('The system clock was changed');
     expect(node.textContent).toContain('the hosts worked for 1 min 38 s.');
-    const honest = await drawn(
+    const honest = await mount(
       <Events job={record({ ran_seconds: 98 })} now={5000} trans={trans} />
     );
     expect(honest.textContent).not.toContain('The clock was set');
@@ -155,7 +143,7 @@ describe('the events of a job', () => {
       end_time: null
     } as const;
     const set = record({ ended_at: null, transitions: [step], counted_from: 4600 });
-    const node = await drawn(<Events job={set} now={4665} trans={trans} />);
+    const node = await mount(<Events job={set} now={4665} trans={trans} />);
     expect(node.textContent).toContain('the hosts worked for 1 min 5 s.');
   });
 
@@ -173,8 +161,10 @@ describe('the events of a job', () => {
       { ...lost, number: 2, ended_at: 1050, ran_seconds: null },
       { ...lost, number: 3, started_at: null, ended_at: 1050, ran_seconds: null }
     ];
-    const node = await drawn(<Events job={record({ attempts })} now={5000} trans={trans} />);
-    const took = rows(node, 'Earlier attempts of train-digits-0').map(row => row.split('|')[2]);
+    const node = await mount(<Events job={record({ attempts })} now={5000} trans={trans} />);
+    const took = tableRows(node, 'Earlier attempts of train-digits-0').map(
+      row => row.split('|')[2]
+    );
     expect(took).toEqual(['1 min 40 s', '50 s', '']);
   });
 
@@ -189,12 +179,12 @@ describe('the events of a job', () => {
       isolation: '',
       notes: ['A note.']
     } as const;
-    const node = await drawn(
+    const node = await mount(
       <Events job={record({ why: { ...why, notes: ['A note.'] } })} now={0} trans={trans} />
     );
     expect(node.textContent).toContain('Cold: pool m5-1 has another image.');
     expect(node.textContent).toContain('A note.');
-    expect(rows(node, 'Pools that could not be reused')).toEqual(['m5-1|image|a:2|a:1']);
+    expect(tableRows(node, 'Pools that could not be reused')).toEqual(['m5-1|image|a:2|a:1']);
   });
 
   it('shows the raised exception as text, and the earlier runs', async () => {
@@ -235,96 +225,13 @@ describe('the events of a job', () => {
         }
       ]
     });
-    const node = await drawn(<Events job={failed} now={0} trans={trans} />);
+    const node = await mount(<Events job={failed} now={0} trans={trans} />);
     expect(node.querySelector('[aria-label="Traceback on algo-1"]')?.textContent).toBe(traceback);
     expect(node.querySelector('img')).toBeNull();
     expect(node.textContent).toContain('model did not come back.');
-    expect(rows(node, 'Earlier attempts of train-digits-0')[0]).toMatch(
+    expect(tableRows(node, 'Earlier attempts of train-digits-0')[0]).toMatch(
       /^1\|.*\|30 s\|A host was lost\.$/
     );
-  });
-});
-
-describe('the environment of a job', () => {
-  it('shows what it ran with, and no value of a secret', async () => {
-    const spec = { ...SPEC, hyperparameters: { opt: '"adam"', version: '"1.10"' } };
-    const node = await drawn(<Environment job={record({ spec })} trans={trans} />);
-    expect(rows(node, 'Hyperparameters')).toEqual(['opt|adam', 'version|"1.10"']);
-    expect(rows(node, 'Environment variables')).toEqual(['MODE|fast', 'HF_TOKEN|(hidden)']);
-    expect(node.textContent).not.toContain('hush');
-    expect(rows(node, 'Imported packages')).toEqual(['numpy|2.1']);
-    expect(node.textContent).toContain(`${'1'.repeat(40)} on main`);
-    expect(node.textContent).toContain('No seed is set.');
-    expect(node.textContent).toContain('ml.m5.large × 2');
-  });
-
-  it('names the image, and what that name meant', async () => {
-    const spec = { ...SPEC, image: 'train:1' };
-    const image = { name: 'train:1', id: 'sha256:11', digest: 'train@sha256:22' };
-    const jobs = [record({ spec }), record({ spec, image }), record()];
-    const found = await Promise.all(
-      jobs.map(async job => {
-        const node = await drawn(<Environment job={job} trans={trans} />);
-        const name = [...node.querySelectorAll('dt')].find(one => one.textContent === 'Image');
-        return name?.nextElementSibling?.textContent;
-      })
-    );
-    expect(found).toEqual(['train:1', 'train:1 (sha256:11)', undefined]);
-    const node = await drawn(<Environment job={record({ spec, image })} trans={trans} />);
-    expect(node.textContent).toContain('Image digesttrain@sha256:22');
-  });
-
-  it('says when it will be known, and how hosts were isolated', async () => {
-    const unknown = { provenance: null, ended_at: null };
-    const open = await drawn(<Environment job={record(unknown)} trans={trans} />);
-    expect(open.textContent).toContain('are recorded when the job ends');
-    const unrun = await drawn(<Environment job={record({ provenance: null })} trans={trans} />);
-    expect(unrun.textContent).toContain('the job ended before it ran');
-    const machine = {
-      hostname: 'box',
-      platform: '',
-      cpu_model: '',
-      cpus: 8,
-      vcpus: 2,
-      memory_bytes: 0,
-      gpus: [],
-      gpu_count: 0,
-      executable: '',
-      python: ''
-    };
-    const kept = { isolation: 'variables', isolation_reason: 'no user namespaces' };
-    const of = { instance_type: 'local', machine, given_up: [] as string[], ...kept };
-    const all = { cpus: 2, memory_bytes: 2 ** 33, reason: '' };
-    const hosts = [
-      { ...of, host: 'algo-1', limits: all },
-      { ...of, host: 'algo-2', limits: { ...all, cpus: 0, reason: 'no controller for cpu' } },
-      { ...of, host: 'algo-3', limits: { cpus: 0, memory_bytes: 0, reason: 'no control groups' } },
-      { ...of, host: 'algo-4', limits: { cpus: 0, memory_bytes: 0, reason: '' } },
-      {
-        ...of,
-        host: 'algo-5',
-        limits: all,
-        isolation: 'container',
-        isolation_reason: '',
-        given_up: ['It shares a network.', 'Its jobs are root.']
-      }
-    ];
-    const job = record({ provenance: { ...PROVENANCE, hosts } });
-    const node = await drawn(<Environment job={job} trans={trans} />);
-    expect(node.textContent).toContain('environment variables only: no user namespaces');
-    expect(node.textContent).toContain('container');
-    expect(node.textContent).toContain('2 of 8');
-    const lost = [...node.querySelectorAll('dt')].filter(one => one.textContent === 'Limitations');
-    expect(lost.map(one => one.nextElementSibling?.textContent)).toEqual([
-      'It shares a network. Its jobs are root.'
-    ]);
-    const names = [...node.querySelectorAll('dt')].filter(one => one.textContent === 'Limits');
-    expect(names.map(one => one.nextElementSibling?.textContent)).toEqual([
-      '2 CPUs, 8.0 GiB of memory including swap',
-      '8.0 GiB of memory including swap: no controller for cpu',
-      'none: no control groups',
-      '2 CPUs, 8.0 GiB of memory including swap'
-    ]);
   });
 });
 
@@ -336,7 +243,7 @@ describe('the code of a job', () => {
     const reveal = jest.fn();
     const origin = { text: 'x = 2', path: 'a.ipynb', reveal };
     const since = { origin, lines: ['@@ -3,1 +3,1 @@', '-x = 1', '+x = 2'] };
-    const node = await drawn(<Code {...common} since={since} />);
+    const node = await mount(<Code {...common} since={since} />);
     expect(node.querySelector('del')?.textContent).toBe('-x = 1\n');
     expect(node.querySelector('ins')?.textContent).toBe('+x = 2\n');
     expect(node.textContent).toContain('The cell in a.ipynb has changed since the job ran.');
@@ -352,7 +259,7 @@ describe('the code of a job', () => {
   it('says that nothing changed, and opens the notebook that is closed', async () => {
     const onOpen = jest.fn();
     const since = { origin: { text: 'x = 1', path: 'a.ipynb' }, lines: [] };
-    const node = await drawn(<Code {...common} since={since} onOpen={onOpen} />);
+    const node = await mount(<Code {...common} since={since} onOpen={onOpen} />);
     expect(node.textContent).toContain('The cell in a.ipynb has not changed since the job ran.');
     button(node, 'Open notebook').click();
     expect(onOpen).toHaveBeenCalledWith('a.ipynb');
@@ -365,7 +272,7 @@ describe('the code of a job', () => {
     ['gone', 'moved or deleted'],
     ['no-cell', 'no longer in its notebook']
   ] as const)('says why it cannot be compared: %s', async (since, words) => {
-    const node = await drawn(<Code {...common} since={since} />);
+    const node = await mount(<Code {...common} since={since} />);
     expect(node.querySelector('[role=status]')?.textContent).toContain(words);
     expect(node.querySelector('.jp-smx-code')?.textContent).toBe('x = 1');
   });
@@ -399,9 +306,9 @@ describe('comparing a job', () => {
     };
     const onChoose = jest.fn();
     const props = { name: 'a-2', others: [completed(1)], other: '', trans, onChoose };
-    const node = await drawn(<Compare {...props} found={found} />);
+    const node = await mount(<Compare {...props} found={found} />);
     expect(node.querySelector('[role=status]')?.textContent).toBe(found.sentence);
-    expect(rows(node, 'Differences between a-1 and a-2')).toEqual(['hyperparameter|lr|–|2']);
+    expect(tableRows(node, 'Differences between a-1 and a-2')).toEqual(['hyperparameter|lr|–|2']);
     expect(node.querySelectorAll('ins')).toHaveLength(1);
     expect(node.textContent).toContain('a-1 left no provenance.');
     const select = node.querySelector('select');
@@ -410,7 +317,7 @@ describe('comparing a job', () => {
 
   it('shows the message of the server if there is nothing to compare with', async () => {
     const props = { name: 'a', others: [], other: '', trans, onChoose: jest.fn() };
-    const node = await drawn(<Compare {...props} found="a has no run before a-1." />);
+    const node = await mount(<Compare {...props} found="a has no run before a-1." />);
     expect(node.querySelector('[role=status]')?.textContent).toBe('a has no run before a-1.');
     expect(node.querySelector('table')).toBeNull();
   });

@@ -3,9 +3,11 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import type { HostLimits, HostProvenance, InstanceGroup, Provenance } from '../../_types';
+import type { HostLimits, HostProvenance, InstanceGroup, JobSpec, Provenance } from '../../_types';
 import { formatDuration, formatSize } from '../../format/numbers';
+import { quoteCommand } from '../../format/quoteCommand';
 import type { IJobRecord } from '../jobSource';
+import type { TableCell } from './primitives';
 import { DescriptionList, Monospace, Subsection, Table } from './primitives';
 
 interface IEnvironmentProps {
@@ -21,7 +23,11 @@ export function Environment({ job, trans }: IEnvironmentProps): JSX.Element {
   return (
     <>
       <RequestedSettings job={job} trans={trans} />
-      <Values title={trans.__('Hyperparameters')} values={plainTexts(job.spec.hyperparameters)} trans={trans} />
+      <Values
+        title={trans.__('Hyperparameters')}
+        values={shownHyperparameters(job.spec.hyperparameters)}
+        trans={trans}
+      />
       <Values
         title={trans.__('Environment variables')}
         values={withoutSecrets(job.spec.environment, trans)}
@@ -83,15 +89,26 @@ function RequestedSettings({ job, trans }: IEnvironmentProps): JSX.Element {
             spec.checkpoint_local_path && <Monospace>{spec.checkpoint_local_path}</Monospace>
           ],
           [trans.__('Role'), spec.role],
-          [trans.__('Entry point'), spec.entry_point],
-          [
-            trans.__('Working directory'),
-            spec.working_directory && <Monospace>{spec.working_directory}</Monospace>
-          ]
+          ...codeFacts(spec, trans)
         ]}
       />
     </Subsection>
   );
+}
+
+/** Return what runs as the code of a job, and where. A job that is only a command has no entry point. */
+function codeFacts(spec: JobSpec, trans: TranslationBundle): [string, TableCell][] {
+  // A server from before an update has no commands.
+  const command = quoteCommand(spec.command ?? []);
+  return [
+    [trans.__('Command'), command && <Monospace>{command}</Monospace>],
+    [trans.__('Entry point'), spec.entry_point],
+    [trans.__('Source ignore'), spec.source_dir && spec.source_ignore],
+    [
+      trans.__('Working directory'),
+      spec.working_directory && <Monospace>{spec.working_directory}</Monospace>
+    ]
+  ];
 }
 
 /** Return the name of an image, and the id that it had at submission. */
@@ -104,8 +121,8 @@ function groupWords({ name, instance_type, instance_count }: InstanceGroup): str
   return name === 'homogeneousCluster' ? hosts : `${name}: ${hosts}`;
 }
 
-/** Text that a job request holds as JSON, without its quotes, unless it looks like a value of another kind then. */
-function plainText(value: string): string {
+/** Return a text that is stored as JSON without its quotes, unless it would look like a number or another type. */
+function shownHyperparameter(value: string): string {
   const text = parseJson(value);
   return typeof text === 'string' && parseJson(text) === undefined ? text : value;
 }
@@ -118,8 +135,10 @@ function parseJson(text: string): unknown {
   }
 }
 
-function plainTexts(values: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, plainText(value)]));
+function shownHyperparameters(values: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [name, shownHyperparameter(value)])
+  );
 }
 
 function Values(props: {

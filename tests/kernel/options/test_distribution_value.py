@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from jupyter_smx.kernel.options.distribution_value import read_distribution
 from jupyter_smx.kernel.options.keyword_check import fits
 from jupyter_smx.kernel.options.line_parser import expand_expressions, parse
 from jupyter_smx.kernel.request.builders import request_from_keywords, request_from_options
+from jupyter_smx.kernel.request.request import SubmissionContext
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.options.table import ROWS
 from jupyter_smx.model.spec.distribution import Distribution
@@ -91,18 +93,36 @@ def test_line_takes_it_from_a_variable_and_as_json() -> None:
         assert found.distribution == Distribution(runner="mpi", processes=2)
 
 
-def test_line_takes_a_variable_with_groups_of_the_sdk() -> None:
-    namespace = {"wanted": {**TORCHRUN, "instance_groups": [SdkGroup("dnn")]}}
-    options = expand_expressions(parse("train", "--distribution {wanted} --name {wanted}"), namespace)
-    found = request_from_options("train", options, namespace, Path("/home/me"))
-    assert found.distribution == Distribution(runner="torchrun", groups=("dnn",))
-    assert found.name == str(namespace["wanted"]), "an option that takes no dictionary gets its text"
+MPI_OPTIONS = "sagemaker_mpi_custom_mpi_options"
 
 
-def test_options_of_mpirun_go_as_the_hyperparameter_of_the_sdk_and_the_users_own_wins() -> None:
+@pytest.mark.parametrize(
+    ("own", "sent"),
+    [
+        ({}, {MPI_OPTIONS: '"-x A=1"'}),
+        ({"lr": 0.1}, {MPI_OPTIONS: '"-x A=1"', "lr": "0.1"}),
+        ({MPI_OPTIONS: "-x A=2"}, {MPI_OPTIONS: '"-x A=2"'}),
+    ],
+)
+def test_options_of_mpirun_go_as_the_hyperparameter_of_the_sdk_and_the_users_own_wins(
+    own: dict[str, object], sent: dict[str, str], tmp_path: Path
+) -> None:
     value = {"mpi": {"enabled": True, "custom_mpi_options": "-x A=1"}}
-    found = request_from_keywords("train", {"distribution": value}, (), Path("/home/me"))
-    assert found.sdk_hyperparameters == {"sagemaker_mpi_custom_mpi_options": json.dumps("-x A=1")}
+    keywords = {"distribution": value, "hyperparameters": own, "instance_type": "ml.m5.large"}
+    request = request_from_keywords("train", keywords, (), tmp_path)
+    here = SubmissionContext(python=sys.executable, python_version="3.11", folder=tmp_path)
+    spec = request.build_spec("print(1)", 0, here, 0.0)
+    assert spec.hyperparameters == sent
+    # What SDK 2 adds for the launcher does not replace it.
+    assert spec.all_hyperparameters().items() >= sent.items()
+
+
+def test_options_of_mpirun_on_a_line_are_replaced_by_the_hyperparameter_of_the_line(tmp_path: Path) -> None:
+    namespace = {"wanted": {"mpi": {"enabled": True, "custom_mpi_options": "-x A=1"}}}
+    line = f"--distribution {{wanted}} --hp {MPI_OPTIONS}='-x A=2'"
+    request = request_from_options("train", expand_expressions(parse("train", line), namespace), namespace, tmp_path)
+    here = SubmissionContext(python=sys.executable, python_version="3.11", folder=tmp_path)
+    assert request.build_spec("print(1)", 0, here, 0.0).hyperparameters == {MPI_OPTIONS: "-x A=2"}
 
 
 @given(

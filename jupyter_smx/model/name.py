@@ -31,7 +31,7 @@ def check_base_name(name: str) -> str:
 
 
 def check_job_name(name: str) -> str:
-    """Give an exact name of a job back if SageMaker would take it.
+    """Return an exact name of a job if SageMaker would accept it.
 
     :raises ValidationError: characters or length outside ``[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}``.
     """

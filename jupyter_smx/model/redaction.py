@@ -37,12 +37,12 @@ def redact_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def redact_values(values: Mapping[str, str]) -> dict[str, str]:
-    """Give what people have names for as people may see it: :func:`redact_text`, each."""
+    """Return values by name, each after :func:`redact_text`."""
     return {name: redact_text(value) for name, value in values.items()}
 
 
 def redact_hyperparameters(values: Mapping[str, str]) -> dict[str, str]:
-    """Give hyperparameters as people may see them, each still a value that a script can read."""
+    """Return hyperparameters without passwords in URLs, each still a value that a script can read."""
     return {name: _redact_hyperparameter(value) for name, value in values.items()}
 
 

@@ -45,7 +45,7 @@ const SPLIT = /^(train|training|val|valid|validation|dev|eval|test)[_\-/. ]+(?=.
 /** Characters of the name of a metric. */
 export const METRIC_LIMIT = 80;
 
-/** The charts of some lines: metrics first, then what was used; a figure that nobody knows has none. */
+/** Return the charts of some lines: metrics first, then resource use. A figure without data has no chart. */
 export function buildPanels(lines: readonly ITimeSeries[], trans: TranslationBundle): IPanel[] {
   const used = PANELS.map(({ key, kinds, unit }) => {
     const mine = lines.filter(line => kinds.includes(line.kind) && isKnown(line));

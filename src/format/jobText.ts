@@ -190,7 +190,7 @@ function digitsOf(id: string): string {
 /** Characters of a name in a toast, of which Lab cuts what is beyond 140. */
 const TOAST_NAME_LIMIT = 80;
 
-/** The one sentence of a toast about a job that ended. */
+/** Return the sentence of a toast about a job that ended. */
 export function formatJobEnd(job: JobSummary, trans: TranslationBundle): string {
   const name = plainText(job.name, TOAST_NAME_LIMIT);
   const time = formatDuration(elapsedSeconds(job, job.ended_at ?? job.created_at), trans);
@@ -220,7 +220,7 @@ export function formatCostToday(state: IState, now: number, trans: TranslationBu
   return isWhole ? trans.__('%1 today', sum) : trans.__('over %1 today', sum);
 }
 
-/** The line that sums up: `3 running · 4 waiting · 2 warm · 1 pool not reachable · $0.41 today`. */
+/** Return the summary line: `3 running · 4 waiting · 2 warm · 1 pool not reachable · $0.41 today`. */
 export function formatCounts(state: IState, now: number, trans: TranslationBundle): string {
   const open = runningJobs(state);
   const waiting = open.filter(isWaiting).length;

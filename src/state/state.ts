@@ -285,7 +285,7 @@ function applyEvent(
   const before = jobs.get(event.job.id);
   const job = plainJob(event.job);
   jobs.set(job.id, job);
-  // A short job may be seen for the first time when it is over already.
+  // A short job may be listed for the first time when it is over already.
   const wasOver = before !== undefined && isFinal(before);
   return isFinal(job) && !wasOver ? job : null;
 }

@@ -185,7 +185,7 @@ class Session:
             _print_warning(sentence)
 
     def show(self, card: CardLike) -> None:
-        """Show the card of what was handed in; the first one says if the records end with this machine."""
+        """Show the card of a submission; the first one notes if the records end with this machine."""
         self._note_records()
         self.screen.show(card)
 

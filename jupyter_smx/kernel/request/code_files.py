@@ -25,7 +25,7 @@ class SourceCopyLike(Protocol):
 
 
 class CodeFiles(Struct, frozen=True, kw_only=True):
-    """What is packed for a job: absolute paths of this machine."""
+    """Files of code to pack for a job: absolute paths of this machine."""
 
     folder: str = ""
     """The folder of code, "" for none."""

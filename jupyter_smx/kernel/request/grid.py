@@ -42,7 +42,7 @@ def expand_sweep(
 
     ``keep_text`` is as for :func:`grid_of`.
 
-    :raises ValidationError: a ``limit`` that is none, or where there is one job; else as :func:`grid_of`.
+    :raises ValidationError: an invalid ``limit``, or one for a single job; else as :func:`grid_of`.
     """
     most = parse_max_concurrent(limit)
     if not sweep:
@@ -128,7 +128,7 @@ def _check(swept: Mapping[str, list[Any]]) -> None:
 
 
 def _values(value: Any, *, keep_text: bool) -> list[Any] | None:
-    """Give the values of a list, also of one that is written as JSON or that numpy holds; None for anything else."""
+    """Return the values of a list, also of a JSON text or a numpy array; None for anything else."""
     if isinstance(value, str):
         return None if keep_text else _json_list(value)
     if isinstance(value, (list, tuple, range)):

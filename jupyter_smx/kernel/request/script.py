@@ -33,7 +33,7 @@ ARCHIVES = (".tar.gz", ".tgz")
 """How a source folder ends that is an archive."""
 _PROGRAMS = (_SHEBANG, b"\x7fELF")
 _HEAD_BYTES = 1024
-"""Bytes of a file that tell what it is."""
+"""Bytes at the start of a file that show its type."""
 _PLAIN_PYTHON = (("python",), ("python3",))
 _PYTHON_NAMES = re.compile(rb"(?:python|pypy)[\d.]*")
 _LANGUAGE_SUFFIX = re.compile(r"\.[A-Za-z]\w*")
@@ -67,16 +67,16 @@ class Script(Struct, frozen=True, kw_only=True):
     """Program and words that run it; without an entry point the whole command."""
 
     def is_python(self) -> bool:
-        """Say whether a job reads it as Python; anything else is a program that it starts."""
+        """Return True if a job reads it as Python; anything else is a program that it starts."""
         return self.entry_point.endswith(".py") if self.entry_point else not self.command
 
 
 def choose_script(code: str, source_dir: str, entry_point: str, folder: Path, command: Sequence[str] = ()) -> Script:
-    """Take the entry point where one is named, else the cell; relative paths start at ``folder``.
+    """Return the entry point if there is one, else the cell; relative paths start at ``folder``.
 
     With a ``command`` it is a file of any kind, which the command runs. Without an entry point that is all that runs.
 
-    :raises ValidationError: both are there, or the entry point is no script that can be read.
+    :raises ValidationError: both exist, or the entry point is no readable script.
     """
     if not entry_point and not command:
         return Script(text=code)
@@ -198,7 +198,7 @@ def _text_of_program(path: Path) -> str:
 
 
 def requirements_file(script: Script, source_dir: str) -> str:
-    """Give the requirements file that SageMaker's toolkit would install for a script, "" where there is none."""
+    """Return the requirements file that SageMaker's toolkit would install for a script, "" if there is none."""
     path = Path(source_dir, REQUIREMENTS)
     return str(path) if source_dir and script.is_python() and path.is_file() else ""
 

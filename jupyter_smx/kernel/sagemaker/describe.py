@@ -162,7 +162,7 @@ def _processing(job: Job, where: LocalContext) -> dict[str, Any]:
 
 
 def _entry_point(spec: JobSpec) -> list[str] | None:
-    """Give the command of a processing job, with its script as a ScriptProcessor puts it there."""
+    """Return the command of a processing job, with its script where a ScriptProcessor puts it."""
     script = [f"{_CODE}/{spec.entry_point}"] if spec.entry_point else []
     return [*spec.command, *script] if spec.command else None
 
@@ -263,7 +263,7 @@ def _transition(row: Transition) -> dict[str, Any]:
 
 
 def _metrics(job: Job) -> list[dict[str, Any]]:
-    """Give the last value of each metric that is a number; of several hosts the newest.
+    """Return the last value of each metric that is a number; of several hosts the newest.
 
     SageMaker has only metrics with a definition here: others that were found in the log are left out.
     """

@@ -405,7 +405,7 @@ def decode_hyperparameters(hyperparameters: dict[str, str]) -> dict[str, Any]:
 
 
 def script_arguments(spec: JobSpec) -> list[str]:
-    """Give the words that follow the script's name, by the contract that the job ran by.
+    """Return the arguments of the script, by the contract that the job used.
 
     A command without a script gets no hyperparameters.
     """

@@ -56,7 +56,7 @@ class Tasks(Struct, frozen=True, kw_only=True):
         return [task.array.index if task.array else place for place, task in enumerate(self.array.tasks)]
 
     def points(self) -> list[dict[str, str]]:
-        """Give of each task the hyperparameters in which it differs, also those with its name in them."""
+        """Return the hyperparameters in which each task differs, also those with its name in them."""
         shared = {name: text for name, text in self.first.spec.hyperparameters.items() if PLACEHOLDER in text}
         own = ((task.array.values if task.array else {}, task.name) for task in self.array.tasks)
         return [fill_values({**shared, **values}, name) for values, name in own]

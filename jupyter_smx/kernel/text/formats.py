@@ -73,7 +73,7 @@ def format_metrics(job: JobSummary, most: int = _MAX_METRICS) -> str:
 
 
 def format_usage(usage: Usage | None, *, prefix: str = "", trend: Sequence[float] = ()) -> str:
-    """Say what a job uses of its hosts, as ``CPU ▁▅█ 186 % · memory 1.2 GiB``; empty where nothing is known.
+    """Format what a job uses of its hosts, as ``CPU ▁▅█ 186 % · memory 1.2 GiB``; "" without a measurement.
 
     ``trend`` has CPU figures in percent, of which the last one is the newest; ``prefix`` stands before each part.
     """

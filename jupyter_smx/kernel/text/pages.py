@@ -129,7 +129,7 @@ def _format_pool_state(pool: PoolSummary, now: float) -> str:
 
 
 def _format_allocation(pool: PoolSummary, now: float) -> str:
-    """Say when the platform ends the hosts of a pool, as ``allocation ends in 25 min``; "" if it does not."""
+    """Format when the platform ends the hosts of a pool, as ``allocation ends in 25 min``; "" if it does not."""
     if pool.allocation_ends_at is None:
         return ""
     return f"allocation ends in {format_duration(max(0, round(pool.allocation_ends_at - now)))}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _OTHER_VALUES = frozenset({"code", "local_path", "network_config", "s3_uri"})
-"""Names in the column whose values are of another kind than those of the option, or that say too little alone."""
+"""Names in the column whose values are of another kind than those of the option, or incomplete alone."""
 _METRIC_DEFINITIONS = "metric_definitions"
 _VOLUME_SIZES = ("volume_size", "volume_size_in_gb")
 _CHANNEL = "Set it for a channel: inputs={'train': smx.Channel(name='train', source='data', mode='FastFile')}."

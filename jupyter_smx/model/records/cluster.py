@@ -72,7 +72,7 @@ class HostHandle(Struct, frozen=True, kw_only=True):
 
 
 class Handle(Struct, frozen=True, kw_only=True):
-    """What finds a cluster again at its engine; an acquire that is not done yet has fewer hosts.
+    """Data to find a cluster again at its engine; an acquire that is not done yet has fewer hosts.
 
     ``allocation_ends_at`` is when the platform ends the hosts by itself, seconds since the epoch, as at the time limit
     of an allocation; None if it does not, or if the end is not known.

@@ -40,7 +40,7 @@ class PoolSummary(Struct, frozen=True, kw_only=True):
     unreachable: str = ""
     """Why its hosts cannot be reached now, and what to do; "" while they can."""
     disk_wait: str = ""
-    """What it waits for where a disk cannot be written now; "" while it can. Events never have it."""
+    """Disk that it waits for because it cannot be written now; "" while it can. Events never have it."""
     allocation_ends_at: float | None = None
     """When the platform of its engine ends its hosts, seconds since the epoch; None if it does not end them."""
 

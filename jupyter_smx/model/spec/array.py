@@ -117,7 +117,7 @@ def task_id(array_id: str, index: int) -> str:
 
 
 def array_summary(array: Array, counts: ArrayCounts, ended_at: float | None) -> ArraySummary:
-    """Give the summary of an array whose tasks are where ``counts`` says."""
+    """Return the summary of an array with these counts of tasks."""
     facts = {name: getattr(array, name) for name in ArrayFacts.__struct_fields__}
     return ArraySummary(counts=counts, ended_at=ended_at, **facts)
 

@@ -27,10 +27,9 @@ MAX_SPEC_BYTES = 5 * 2**20
 class SourceDir(Struct, frozen=True, kw_only=True):
     """Files of code packed by the kernel: one archive, named by its content, that the job's hosts unpack.
 
-    ``folder`` is where they were on the submitter's machine, "" if that were several folders; tracebacks name it.
-    ``files`` and ``size`` (bytes) are what the archive holds. ``ignored`` are names in the folder that a ``.gitignore``
-    excluded, a folder with a slash at its end; of many only the first ones. With ``is_whole`` False there was no
-    ``--source-dir``: other files of ``folder`` were never meant to be sent.
+    ``folder`` is its path on the submitter's machine, for tracebacks. ``files`` and ``size`` (bytes) describe the
+    content of the archive. ``ignored`` are names in the folder that a ``.gitignore`` excluded, a folder with a slash at
+    its end; of many only the first ones.
     """
 
     folder: str
@@ -63,11 +62,10 @@ class PythonEnvironment(Struct, frozen=True, kw_only=True):
 class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Request of a job: its code, inputs, hosts and limits.
 
-    ``hyperparameters`` values are strings that a script reads as JSON where they are JSON (SageMaker's encoding): a
-    keyword of Python sends text as a JSON string, so that it stays text.
-    ``keep_alive``, ``max_run`` and ``max_wait`` are seconds. With a ``keep_alive`` of None a kept pool keeps its
-    keep-alive, and new hosts are released; 0 releases both. ``imports`` are the modules that the code imports at its
-    top, a hint for the zygote, never a promise.
+    Values of ``hyperparameters`` are strings, JSON if they are not plain text (SageMaker's encoding). A keyword of
+    Python sends text as a JSON string, so that it stays text. ``keep_alive``, ``max_run`` and ``max_wait`` are seconds.
+    With a ``keep_alive`` of None a kept pool keeps its keep-alive, and new hosts are released; 0 releases both.
+    ``imports`` are the modules that the code imports at its top, a hint for preloading that may be wrong.
     """
 
     kind: Literal["train", "process"]

@@ -21,7 +21,7 @@ describe('the environment of a job', () => {
     expect(node.textContent).toContain('ml.m5.large × 2');
   });
 
-  it('names the image, and what that name meant', async () => {
+  it('names the image, and its id', async () => {
     const spec = { ...SPEC, image: 'train:1' };
     const image = { name: 'train:1', id: 'sha256:11', digest: 'train@sha256:22' };
     const jobs = [record({ spec }), record({ spec, image }), record()];

@@ -320,7 +320,7 @@ describe('the model', () => {
     expect(ids).toEqual(['pool-2']);
   });
 
-  it('is silent after it was disposed', async () => {
+  it('does nothing after it was disposed', async () => {
     await model.refresh();
     server.asked = [];
     model.dispose();

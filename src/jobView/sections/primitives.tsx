@@ -14,7 +14,7 @@ function plainCell(cell: TableCell): TableCell {
   return typeof cell === 'string' ? plainText(cell, CELL_LIMIT) : cell;
 }
 
-/** Names and values; what says nothing is left out. */
+/** Names and values; a fact without a value is left out. */
 export function DescriptionList({
   facts
 }: {

@@ -105,7 +105,7 @@ class Card(Struct, frozen=True, kw_only=True):
         return f'<div class="jp-smx-card" role="group" aria-label="Job {escape(self.name)}">{body}</div>'
 
     def _usage(self, trend: Sequence[float] | None) -> str:
-        """Format what the job uses now, or the most that it used; "" on a stored card of a running job, which is old."""
+        """Format what the job uses now, or the most that it used; "" on the stored card of a running job."""
         if self.is_final:
             return format_usage(self.summary.peak, prefix="peak ")
         return "" if trend is None else format_usage(self.summary.usage, trend=trend)

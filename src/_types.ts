@@ -745,9 +745,10 @@ export interface Output {
 /**
  * Files of code packed by the kernel: one archive, named by its content, that the job's hosts unpack.
  *
- * ``folder`` is its path on the submitter's machine, for tracebacks. ``files`` and ``size`` (bytes) describe the
- * content of the archive. ``ignored`` are names in the folder that a ``.gitignore`` excluded, a folder with a slash at
- * its end; of many only the first ones.
+ * ``folder`` is their folder on the submitter's machine, for tracebacks, "" if they are of several. ``files`` and
+ * ``size`` (bytes) describe the content of the archive. ``ignored`` are names in the folder that a ``.gitignore``
+ * excluded, a folder with a slash at its end; of many only the first ones. With ``is_whole`` False there was no
+ * ``--source-dir``: other files of ``folder`` were never meant to be sent.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "SourceDir".

@@ -93,6 +93,14 @@ def test_line_takes_it_from_a_variable_and_as_json() -> None:
         assert found.distribution == Distribution(runner="mpi", processes=2)
 
 
+def test_line_takes_a_variable_with_groups_of_the_sdk() -> None:
+    namespace = {"wanted": {**TORCHRUN, "instance_groups": [SdkGroup("dnn")]}}
+    options = expand_expressions(parse("train", "--distribution {wanted} --name {wanted}"), namespace)
+    found = request_from_options("train", options, namespace, Path("/home/me"))
+    assert found.distribution == Distribution(runner="torchrun", groups=("dnn",))
+    assert found.name == str(namespace["wanted"]), "an option that takes no dictionary gets its text"
+
+
 MPI_OPTIONS = "sagemaker_mpi_custom_mpi_options"
 
 

@@ -112,12 +112,7 @@ class Job(JobEntry):
         self._output_ends = (0, 0)
         """Offsets in the log after the last byte of stdout and of stderr."""
         self._stage_task: Optional[ForkedTask] = None
-        self._stall_watchdog = StallWatchdog(
-            host.loop,
-            lambda: (
-                self._replaced.task or self._checkpoints.final_task or self._continuous.final_task or self._packing.task
-            ),
-        )
+        self._stall_watchdog = StallWatchdog(host.loop, self._shutdown_task)
         self._inputs = Inputs(host, spec, self.abort)
         self._replaced = ReplacedFolders(host, job, self.abort)
         self._package_report = packages.NO_PACKAGES
@@ -390,6 +385,10 @@ class Job(JobEntry):
     def _wait_for_orphans(self, done: Done) -> None:
         collect = functools.partial(self._add_and_continue, self.left_behind, done)
         Orphans(self.host, self.abort, collect).terminate(were_told=bool(self.termination.cause))
+
+    def _shutdown_task(self) -> Optional[ForkedTask]:
+        tasks = (self._replaced.task, self._checkpoints.final_task, self._continuous.final_task, self._packing.task)
+        return next(filter(None, tasks), None)
 
     def _collect_replaced_folders(self, done: Done) -> None:
         self._replaced.collect(functools.partial(self._on_collected, done))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from traitlets import Bool, Enum, Float, List, Unicode, default
 
-from jupyter_smx.agent.errors import EXIT_OPT_ML_TAKEN
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.isolation import host_traces
 from jupyter_smx.agent.system.processes import process_table
@@ -29,7 +28,7 @@ from jupyter_smx.engines.base import (
 from jupyter_smx.engines.local import agent_ends, namespaces
 from jupyter_smx.engines.local.agent_ends import AgentEnds
 from jupyter_smx.engines.local.limits import LocalLimits
-from jupyter_smx.engines.local.start import CLAIM_LOST, AgentStart, Children, format_exit
+from jupyter_smx.engines.local.start import CLAIM_LOST, OPT_ML_TAKEN, AgentStart, Children, format_exit
 from jupyter_smx.engines.machine import agent_zipapp, request_validation
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.engines.machine.host_folder import (
@@ -292,7 +291,7 @@ class LocalEngine(Engine):
             start = AgentStart(self._command(request.python, archive, folder), folder, self._environment(folder))
             code = await start.start_and_wait(self._children)
             request_validation.check_disk(code, self._root)
-            if code == EXIT_OPT_ML_TAKEN:
+            if code == OPT_ML_TAKEN:
                 raise _opt_ml_taken_error(request.cluster, host)
             if code not in (None, CLAIM_LOST):
                 raise self._start_error(request.cluster, host, f"ended with {format_exit(code)}")

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 CLAIM_LOST = 3
 """Exit code of an agent whose folder another agent has."""
+OPT_ML_TAKEN = 7
+"""Exit code of an agent whose jobs would find the files of another host in the machine's ``/opt/ml``."""
 
 _EXIT_TIMEOUT = 5.0
 """Seconds."""

@@ -8,7 +8,7 @@ import type { Widget } from '@lumino/widgets';
 import { jobsIcon } from '../components/icons';
 import { NAME_LIMIT, plainText } from '../format/plainText';
 import type { INamedJob } from '../state/state';
-import { addToMainArea } from './mainArea';
+import { activateInMainArea, addToMainArea } from './mainArea';
 
 export class JobTabs<T extends Widget> {
   /**
@@ -28,7 +28,7 @@ export class JobTabs<T extends Widget> {
   show(job: INamedJob, make: () => T): T {
     const id = this._prefix + job.id;
     const tab = this._tabs.find(one => one.id === id) ?? this._addTab(id, job.name, make());
-    this.app.shell.activateById(id);
+    activateInMainArea(this.app.shell, tab);
     return tab.content;
   }
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from gate import Gate
-from lab import Lab
+from lab import SHOWN, Lab
 from labserver import THIS_INSTALLATION, Installation, LabServer
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 from plugins.second_chances import (
     pytest_handlecrashitem,
     pytest_runtest_protocol,
@@ -62,6 +62,8 @@ def browser_path() -> str:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     path = browser_path()
+    # Playwright's own five seconds are short on a machine that does other things.
+    expect.set_options(timeout=SHOWN)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser

@@ -22,6 +22,9 @@ KERNEL_LIMIT = 60_000
 WAKE = 20_000
 """Milliseconds until a job in the panel follows one on a host, a cold start included."""
 
+SHOWN = 15_000
+"""Milliseconds until the page shows what the server said already, where a test names no other limit."""
+
 TRIES = 5
 
 

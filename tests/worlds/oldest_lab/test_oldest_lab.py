@@ -58,9 +58,12 @@ def test_the_code_compiles_against_the_types_of_the_oldest_jupyterlab(lab: Oldes
     assert of_the_newest == [], "a package is missing in the folder, so the compiler took the checkout's"
 
 
+# Each of its browser tests has a second chance, so all of them together need none, which would take minutes.
+@pytest.mark.flaky(reruns=0)
 def test_the_core_behaviours_work_in_a_browser(lab: OldestLab, tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     words = ["ui-tests", "--confcutdir", "ui-tests", "-m", "core", "--lab-python", lab.python, f"--junitxml={report}"]
+    words += ["--timeout", "300", *(["--reruns", "1"] if os.environ.get("CI") else [])]
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words],

@@ -342,7 +342,7 @@ def test_words_that_the_encoding_lacks_are_escaped(terminal: Terminal) -> None:
         ("jupyter-smx lo", {"logs"}),
         ("jupyter smx why fir", {"first-"}),
         ("jupyter-smx run hello.py --ke", {"--keep-alive"}),
-        ("jupyter-smx run -t ml.t3", {"ml.t3.medium"}),
+        ("jupyter-smx run -t ml.t3.m", {"ml.t3.medium"}),
         ("jupyter-smx jobs --status Comp", {"Completed"}),
         ("jupyter-smx logs first-", {"first-"}),
         ("jupyter-smx release ", {"local-"}),

@@ -71,7 +71,15 @@ async def test_a_record_has_no_password_of_a_url_and_is_whole_otherwise(
     url = "sftp://me:hunter2@host/x"
     spec: dict[str, Any] = {"source": f"open({url!r})", "checkpoint": url, "channels": [{"name": "a", "source": url}]}
     spec |= {"environment": {"DB": url, "HF_TOKEN": "hunter3"}, "hyperparameters": {"db": url}, "arguments": [url]}
-    record = {"id": "a", "spec": spec, "cost": 0.1, "failure_reason": "no", "outputs": [], "at": 1763800000.123456}
+    record = {
+        "id": "a",
+        "name": "fit-a",
+        "spec": spec,
+        "cost": 0.1,
+        "failure_reason": "no",
+        "outputs": [],
+        "at": 1763800000.123456,
+    }
     controller.answer(verb, f"/v1/jobs/a{path}", 200, json.dumps(record).encode())
     body = None if verb == "GET" else '{"id": "b"}'
     answer = await jp_fetch("jupyter-smx", f"jobs/a{path}", method=verb, body=body)

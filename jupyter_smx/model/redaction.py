@@ -77,8 +77,8 @@ def redact_words(words: Iterable[str]) -> list[str]:
     return [redact_text(word) for word in words]
 
 
-def _is_command_alone(spec: Mapping[str, Any]) -> bool:
-    """Return what :meth:`JobSpec.is_command_alone` does, of a request in JSON."""
+def _is_only_command(spec: Mapping[str, Any]) -> bool:
+    """Return what :meth:`JobSpec.is_only_command` does, of a request in JSON."""
     return bool(spec.get("command")) and not spec.get("entry_point")
 
 
@@ -94,7 +94,7 @@ def redact_record(record: dict[str, Any]) -> dict[str, Any]:
         ("hyperparameters", redact_hyperparameters),
         ("arguments", redact_words),
         ("command", redact_words),
-        ("source", redact_text if _is_command_alone(spec) else str),
+        ("source", redact_text if _is_only_command(spec) else str),
         ("channels", lambda rows: [{**row, "source": redact_text(row["source"])} for row in rows]),
         ("outputs", lambda rows: [{**row, "destination": redact_text(row["destination"])} for row in rows]),
     ]

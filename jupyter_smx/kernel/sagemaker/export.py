@@ -97,7 +97,7 @@ def redact_job(job: Job) -> Job:
         hyperparameters=redaction.redact_hyperparameters(spec.hyperparameters),
         arguments=tuple(redaction.redact_words(spec.arguments)),
         command=tuple(redaction.redact_words(spec.command)),
-        source=redaction.redact_text(spec.source) if spec.is_command_alone() else spec.source,
+        source=redaction.redact_text(spec.source) if spec.is_only_command() else spec.source,
         channels=tuple(replace(channel, source=redaction.redact_text(channel.source)) for channel in spec.channels),
         outputs=tuple(
             replace(output, destination=redaction.redact_text(output.destination)) for output in spec.outputs

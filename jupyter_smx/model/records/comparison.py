@@ -105,7 +105,7 @@ def _code(before: Job, after: Job) -> Iterator[str]:
 
 
 def _source(job: Job) -> str:
-    return redact_text(job.spec.source) if job.spec.is_command_alone() else job.spec.source
+    return redact_text(job.spec.source) if job.spec.is_only_command() else job.spec.source
 
 
 def _changes(before: Job, after: Job) -> Iterator[Change]:

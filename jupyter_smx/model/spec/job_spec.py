@@ -166,7 +166,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return True if a program runs as the job's code, and not Python in a process of the host."""
         return bool(self.command) or (bool(self.entry_point) and not self.entry_point.endswith(".py"))
 
-    def is_command_alone(self) -> bool:
+    def is_only_command(self) -> bool:
         """Return True if a command is all that runs, so that ``source`` is no code, but the command as text."""
         return bool(self.command) and not self.entry_point
 

@@ -33,26 +33,6 @@ describe('the files of a job', () => {
     ]);
   });
 
-  it('names the folder of code, or says that its files are from several', async () => {
-    const source_dir = {
-      folder: '/lab/src',
-      path: '/p',
-      sha256: '',
-      files: 2,
-      size: 2048,
-      ignored: [],
-      is_whole: true
-    };
-    const from = async (folder: string): Promise<string[]> => {
-      const job = record({
-        spec: { ...SPEC, channels: [], source_dir: { ...source_dir, folder } }
-      });
-      return rows(await drawn(files({ job })), 'Inputs of train-digits-0');
-    };
-    expect(await from('/lab/src')).toEqual(['source folder|/lab/src||2 files, 2.0 KiB|']);
-    expect(await from('')).toEqual(['source folder|several folders||2 files, 2.0 KiB|']);
-  });
-
   it('downloads each artefact, and opens those that the file browser shows', async () => {
     const onOpen = jest.fn();
     const places = { '/lab/models/model.tar.gz': there, '/lab/models': undefined };

@@ -46,11 +46,15 @@ export function parseCard(data: ReadonlyPartialJSONValue | undefined): ICardSnap
     id,
     name: plainText(name, NAME_LIMIT),
     summary: isSummary(summary) ? plainJob({ ...summary, ...outlookOf(summary) }) : null,
-    submission: submission === 'starting' || submission === 'failed' ? submission : null,
+    submission: submissionOf(submission),
     array: arrayOf(id, array, states),
     recordsId: typeof records_id === 'string' ? records_id : '',
     at: typeof at === 'number' ? at : null
   };
+}
+
+function submissionOf(submission: unknown): Submission | null {
+  return submission === 'starting' || submission === 'failed' ? submission : null;
 }
 
 function arrayOf(id: string, array: unknown, states: unknown): IArraySnapshot | null {

@@ -37,7 +37,15 @@ describe('the environment of a job', () => {
     expect(node.textContent).toContain('Image digesttrain@sha256:22');
   });
 
-  const folder = { folder: '/lab/src', path: '/p', sha256: 'a', files: 1, size: 1, ignored: [] };
+  const folder = {
+    folder: '/lab/src',
+    path: '/p',
+    sha256: 'a',
+    files: 1,
+    size: 1,
+    ignored: [],
+    is_whole: true
+  };
   const runs: [string, Partial<JobSpec>, string[]][] = [
     ['a cell', {}, []],
     ['a cell, from an older server', { command: undefined, source_ignore: undefined }, []],

@@ -6,7 +6,6 @@ import { terminalIcon } from '@jupyterlab/ui-components';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import type { ApiClient, ShellTarget } from '../api/client';
-import { quoteCommand } from '../format/quoteCommand';
 import { jobHasHosts, livePools, orderedJobs, poolHasHosts } from '../state/state';
 import type { IJobsModel } from '../tokens';
 import { CommandIDs, idArgs, JOB_PROPERTIES } from './commandIds';

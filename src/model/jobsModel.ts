@@ -116,8 +116,8 @@ export class JobsModel implements IJobsModel, IDisposable {
   async setFinishedLimit(limit: number): Promise<void> {
     if (limit !== this._state.limit) {
       this._state = { ...this._state, limit };
-      const isListed = this._state.connectionStatus !== 'unknown' || this._working !== null;
-      await (isListed ? this.refresh() : null);
+      const isUnasked = this._state.connectionStatus === 'unknown' && this._working === null;
+      await (isUnasked ? null : this.refresh());
     }
   }
 
@@ -180,10 +180,9 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   async release(pool: PoolSummary): Promise<void> {
-    // Before the answer: the end may be announced first.
-    this._released.add(pool.id);
+    this._releasedPools.add(pool.id); // first: its end may be announced before the answer
     await this._api.releasePool(pool.id).catch((reason: unknown) => {
-      this._released.delete(pool.id);
+      this._releasedPools.delete(pool.id);
       throw reason;
     });
     await this._request('changes');
@@ -325,7 +324,7 @@ export class JobsModel implements IJobsModel, IDisposable {
     if (step.ended.length > 0) {
       this._ended.emit(step.ended);
     }
-    const pools = (step.endedPools ?? []).filter(({ id }) => !this._released.has(id));
+    const pools = (step.endedPools ?? []).filter(({ id }) => !this._releasedPools.has(id));
     if (pools.length > 0) {
       this._poolsEnded.emit(pools);
     }
@@ -356,8 +355,7 @@ export class JobsModel implements IJobsModel, IDisposable {
   private readonly _changed = new Signal<this, IState>(this);
   private readonly _ended = new Signal<this, JobSummary[]>(this);
   private readonly _poolsEnded = new Signal<this, PoolSummary[]>(this);
-  /** The pools that this page released. */
-  private readonly _released = new Set<string>();
+  private readonly _releasedPools = new Set<string>();
   private _state: IState = EMPTY_STATE;
   private readonly _expectation: ChangeExpectation;
   private _pendingRead: PendingRead = 'nothing';

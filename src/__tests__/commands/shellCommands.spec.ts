@@ -9,7 +9,6 @@ import { ApiError } from '../../api/errors';
 import { CommandIDs } from '../../commands/commandIds';
 import type { IShellOptions } from '../../commands/shellCommands';
 import { addShellCommands } from '../../commands/shellCommands';
-import { quoteCommand } from '../../format/quoteCommand';
 import { applyListing, EMPTY_STATE } from '../../state/state';
 import { completed, job, pool } from '../fixtures/examples';
 import { FakeModel, waitForRender } from '../fixtures/fakeModel';

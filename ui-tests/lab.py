@@ -151,15 +151,22 @@ class Panel:
 
     def running(self, name: str) -> Locator:
         """Find the row of a running job."""
-        return self.region.get_by_role("list", name="Running jobs").get_by_role("listitem").filter(has_text=name)
+        return self.region.get_by_role("list", name="Running jobs").get_by_role("listitem").filter(has_text=named(name))
 
     def finished(self, name: str) -> Locator:
         """Find the row of a finished job."""
-        return self.region.get_by_role("list", name="Finished jobs").get_by_role("listitem").filter(has_text=name)
+        return (
+            self.region.get_by_role("list", name="Finished jobs").get_by_role("listitem").filter(has_text=named(name))
+        )
 
     def stop(self, name: str) -> Locator:
         """Find the button that stops a job."""
         return self.region.get_by_role("button", name=re.compile(f"^Stop {name}"))
+
+
+def named(name: str) -> re.Pattern[str]:
+    """Match the text of a row whose job has a name that begins so: "whole", and not "the-whole"."""
+    return re.compile(rf"(?<![\w-]){name}")
 
 
 def clock(row: Locator) -> Locator:

@@ -72,7 +72,8 @@ def test_the_html_of_a_card_is_valid_and_complete(name: str, cards: dict[str, An
 def test_what_a_card_holds_is_what_records_of_today_have(name: str, cards: dict[str, Any]) -> None:
     card = cards[name][MIME]
     if name == "grid":
-        assert to_builtins(convert(card["array"], ArraySummary)) == card["array"]
+        # The end of an array is newer than the card.
+        assert to_builtins(convert(card["array"], ArraySummary)) == card["array"] | {"ended_at": None}
     else:
         assert to_builtins(convert(card["summary"], JobSummary)) == card["summary"]
 

@@ -26,6 +26,7 @@ from jupyter_smx.agent.stores.filesystems import required_packages
 from jupyter_smx.agent.stores.url_schemes import URL
 from jupyter_smx.agent.stores.worker_environment import worker_environment
 from jupyter_smx.kernel.request.script import ARCHIVES
+from jupyter_smx.kernel.request.source_dir import MAX_BYTES, MAX_FILES
 from jupyter_smx.model.errors import UnavailableError, ValidationError
 from jupyter_smx.model.redaction import redact_text
 from jupyter_smx.model.text import format_duration, format_size
@@ -33,9 +34,6 @@ from jupyter_smx.model.text import format_duration, format_size
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-MAX_BYTES = 512 * 1024**2
-"""Bytes that an archive or a folder of a store may have; data goes in by ``--input``."""
-MAX_FILES = 50_000
 LIST_SECONDS = 30.0
 """Limit for an answer about names and sizes."""
 FETCH_SECONDS = 900.0

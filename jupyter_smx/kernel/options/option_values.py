@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -373,6 +374,15 @@ def expand_user(word: str | Path) -> Path:
         return Path(word).expanduser()
     except RuntimeError:  # raised by pathlib without a home folder
         return Path(word)
+
+
+def path_kind(path: str | Path) -> Literal["file", "folder", "other", ""]:
+    """Return what a path leads to: ``""`` for nothing, as for a name that is too long, where pathlib raises."""
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return ""
+    return "folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
 
 
 def parse_hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
+from jupyter_smx.kernel.options.option_values import path_kind
 from jupyter_smx.kernel.request.script import REQUIREMENTS, own_modules
 from jupyter_smx.model.errors import ValidationError, suggest_names
 
@@ -61,7 +62,7 @@ def check_dependencies(dependencies: Sequence[str]) -> None:
     """
     names: dict[str, str] = {}
     for path in dependencies:
-        if not Path(path).exists():
+        if not path_kind(path):
             raise _dependency_error(path)
         name = name_in_job(path)
         if name in names:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx import python_version as interpreter
-from jupyter_smx.kernel.options.option_values import expand_user
+from jupyter_smx.kernel.options.option_values import expand_user, path_kind
 from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _uv_requirements(text: str, folder: Path) -> tuple[str, ...]:
     from jupyter_smx.kernel.request import requirements  # noqa: PLC0415 - as above
 
     path = folder / expand_user(text) if text else folder
-    if path.is_file() or text.endswith((".txt", ".in")):
+    if path_kind(path) == "file" or text.endswith((".txt", ".in")):
         found = requirements.read(text, folder)
     else:
         found = requirements.specifiers(requirements.split(text), "--python uv")
@@ -135,9 +135,10 @@ def _uv_requirements(text: str, folder: Path) -> tuple[str, ...]:
 def _find_interpreter(word: str, folder: Path) -> str:
     # Not resolved: the interpreter of a virtual environment is a link, and the link's name is what matters.
     path = Path(os.path.normpath(folder / expand_user(word)))
-    if path.is_dir():
+    kind = path_kind(path)
+    if kind == "folder":
         return _interpreter_in(path, f"the folder {path}", word)
-    if not path.exists():
+    if not kind:
         raise _python_error(word, "does not exist", f"It was looked for at {path}.", _nearest_file(path))
     return _check_executable(path, word)
 

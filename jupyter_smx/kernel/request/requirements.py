@@ -65,10 +65,11 @@ def split(text: str) -> list[str]:
 
 
 def _file(path: Path, shown: str, above: tuple[Path, ...], where: str, prefix: str) -> Iterator[str]:
-    real = path.resolve()
+    text = _text(path, shown, where)
+    real = path.resolve()  # after the reading, which refuses names that no file can have
     if real in above:
         raise _requirements_error(f"{where}{shown} names itself, by a circle of -r or -c.", shown)
-    for number, line in _logical_lines(_text(path, shown, where)):
+    for number, line in _logical_lines(text):
         yield from _line(line, path, (*above, real), f"{shown} line {number}: ", prefix)
 
 

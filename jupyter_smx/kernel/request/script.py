@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.kernel.options.option_values import expand_user
+from jupyter_smx.kernel.options.option_values import expand_user, path_kind
 from jupyter_smx.kernel.request.cell import suppress_compile_warnings
 from jupyter_smx.model.errors import ValidationError, suggest_names
 from jupyter_smx.model.spec.job_spec import is_entry_point
@@ -290,7 +290,7 @@ def absolute_folder(word: str, folder: Path) -> str:
 
 def is_archive_or_url(word: str) -> bool:
     """Return True if a source folder (absolute) is an archive of this machine, or a URL."""
-    return "://" in word or (word.endswith(ARCHIVES) and Path(word).is_file())
+    return "://" in word or (word.endswith(ARCHIVES) and path_kind(word) == "file")
 
 
 def check_folder(folder: str) -> None:
@@ -299,9 +299,10 @@ def check_folder(folder: str) -> None:
     :raises ValidationError: the text describes the path.
     """
     path = Path(folder)
-    if path.is_dir():
+    kind = path_kind(path)
+    if kind == "folder":
         return
-    if path.is_file():
+    if kind == "file":
         sentence, cure = "is a file", f"For the file alone leave --source-dir out: --entry-point {path.name}."
     else:
         sentence, cure = "does not exist", suggest_names(path.name, _folders(path.parent))

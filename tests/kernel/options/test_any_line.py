@@ -90,6 +90,7 @@ def read(kind: Any, line: str, cell: str = "x = 1\n") -> Any:
 @example(kind="train", line="--keep-alive " + "9" * 5000)
 @example(kind="process", line="--output a=b:c:d")
 @example(kind="train", line="--hp a=\ud800")
+@example(kind="train", line="--requirements \0")
 def test_any_line_is_a_wish_or_a_sentence_with_a_field_and_nothing_is_evaluated(kind: str, line: str) -> None:
     Mine.touched.clear()
     try:
@@ -98,6 +99,47 @@ def test_any_line_is_a_wish_or_a_sentence_with_a_field_and_nothing_is_evaluated(
         assert refusal.field, refusal  # noqa: PT017
         assert str(refusal)  # noqa: PT017
     assert Mine.touched == []
+
+
+AWKWARD = [
+    "\0",
+    "a\0b",
+    "a=\0",
+    "\ud800",
+    "x" * 300,
+    "x" * 5000,
+    "/" + "y/" * 3000,
+    "~no-such-user/x",
+    "",
+    "=",
+    "a\tb",
+    "\u202e",
+]
+
+
+def refusal_of(kind: str, line: str) -> Exception | None:
+    try:
+        read(kind, line)
+    except Exception as error:  # noqa: BLE001 - the test names the line
+        return error
+    return None
+
+
+@pytest.mark.parametrize("kind", ["train", "process"])
+def test_each_option_refuses_an_awkward_value_by_a_sentence(kind: str) -> None:
+    spelled = [(f"{name} {shlex.quote(value)}", f"{name}={value}") for name in SPELLINGS for value in AWKWARD]
+    refusals = {line: refusal_of(kind, line) for pair in spelled for line in pair}
+    assert any(refusals.values())
+    assert [
+        (line[:60], error)
+        for line, error in refusals.items()
+        if error and not (isinstance(error, ValidationError) and error.field)
+    ] == []
+
+
+def test_a_long_list_of_requirements_is_no_name_of_a_file() -> None:
+    packages = ",".join(f"package{number}" for number in range(100))
+    assert len(read("train", f"--python uv:{packages}").requirements) == 100
 
 
 @everything

@@ -94,9 +94,10 @@ def running_server(
 
 @pytest.fixture
 def server(running_server: LabServer) -> Iterator[LabServer]:
-    """Give the server; jobs in progress, pools and kernels of a test end with it."""
+    """Give the server; jobs, pools and kernels of a test end with it, and the records of its jobs go."""
     yield running_server
     running_server.settle()
+    running_server.delete_jobs()
 
 
 @pytest.fixture

@@ -178,6 +178,12 @@ class LabServer:
             self._release(pool["id"])
         eventually_blocking(lambda: not self._pools(), "all pools are gone", within=END_LIMIT)
 
+    def delete_jobs(self) -> None:
+        """Delete the records of all jobs, which are over, so that no later test finds a row of theirs."""
+        while self.is_running() and (jobs := self._jobs()):
+            for job in jobs:
+                self.ask("DELETE", f"jupyter-smx/jobs/{job['id']}")
+
     def end_controller(self) -> None:
         """End the controller as its host's shutdown does, and wait until no controller answers."""
         if self.is_running():
@@ -215,8 +221,11 @@ class LabServer:
             )
 
     def _open_jobs(self) -> list[dict[str, Any]]:
-        jobs = self.ask("GET", "jupyter-smx/jobs?limit=100")["jobs"]
-        return [job for job in jobs if job["status"] not in FINAL]
+        return [job for job in self._jobs() if job["status"] not in FINAL]
+
+    def _jobs(self) -> list[dict[str, Any]]:
+        jobs: list[dict[str, Any]] = self.ask("GET", "jupyter-smx/jobs?limit=100")["jobs"]
+        return jobs
 
     def _pools(self) -> list[dict[str, Any]]:
         pools = self.ask("GET", "jupyter-smx/pools")["pools"]

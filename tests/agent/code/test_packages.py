@@ -170,6 +170,8 @@ def test_a_folder_that_is_forgotten_while_somebody_searches_is_known_to_that_sea
 
 def imported_as(monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> dict[str, list[str]]:
     """Give what a job imported whose new modules have these files."""
+    for name in files:  # another test of this process may have loaded it: then it would not be new
+        monkeypatch.delitem(sys.modules, name, raising=False)
     imports.begin_job()
     for name, file in files.items():
         module = ModuleType(name)

@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab check check-core check-kernel check-history check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy chaos mutation programs chromium openmpi java docker.io podman rootless gcc openssh nginx ssh-world ssh-world-down dockerd dockerd-stop image lint format types types-check docs bench gpu-wheels gpu-check wheel release-check clean
+.PHONY: help env build bytecode demo picture lab check check-core check-kernel check-history check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy chaos mutation programs chromium openmpi java docker.io podman rootless gcc openssh nginx ssh-world ssh-world-down dockerd dockerd-stop image lint format types types-check docs bench gpu-wheels gpu-check wheel release-check clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -32,7 +32,11 @@ $(BUNDLE): $(STAMP) $(SOURCES)
 
 build: $(BUNDLE) ## build the JupyterLab side
 
-demo: build ## run examples/quickstart.ipynb on a real Jupyter server and print what happened
+# Under PYTHONDONTWRITEBYTECODE each controller, kernel and command of a test would compile the package anew.
+bytecode: $(STAMP)
+	$(VENV)/bin/python -m compileall -q jupyter_smx
+
+demo: build bytecode ## run examples/quickstart.ipynb on a real Jupyter server and print what happened
 	$(VENV)/bin/python examples/run_demo.py
 
 picture: demo ## take the README's picture of JupyterLab anew
@@ -91,10 +95,10 @@ check-history:
 
 # Most of its time a test waits, so the three runs share the cores. Each prints its output when it ends. Built first: a
 # build beside them would change what they test.
-test: build docker.io gcc openssh chromium ## run every test but the heavy ones
+test: build bytecode docker.io gcc openssh chromium ## run every test but the heavy ones
 	@$(MAKE) --no-print-directory --jobs --keep-going --output-sync=target test-py test-js test-ui
 
-test-py: build docker.io gcc openssh
+test-py: build bytecode docker.io gcc openssh
 	$(LIMIT) 3000 $(VENV)/bin/python -m pytest $(SIDE_BY_SIDE) $(AGAIN)
 
 # PARTS="mpi spark" runs these alone; HEAVY=--changed skips what was green with this code already.
@@ -102,10 +106,10 @@ HEAVY := --record
 MINUTES ?= 1
 SEED ?= 1
 
-chaos: $(STAMP) ## kill, freeze and fill for MINUTES=1 by SEED=1, in namespaces of its own, and check what must hold
+chaos: bytecode ## kill, freeze and fill for MINUTES=1 by SEED=1, in namespaces of its own, and check what must hold
 	$(VENV)/bin/python tests/faults/chaos/run_chaos.py loop --minutes $(MINUTES) --seed $(SEED)
 
-test-heavy: build openmpi java docker.io podman rootless gcc openssh nginx chromium ## run the heavy tests; what is green goes into tests/heavy.json
+test-heavy: build bytecode openmpi java docker.io podman rootless gcc openssh nginx chromium ## run the heavy tests; what is green goes into tests/heavy.json
 	$(VENV)/bin/python tests/heavy.py $(HEAVY) $(PARTS)
 
 # A copy of the checkout is changed, never this one.
@@ -117,7 +121,7 @@ test-js: build
 	jlpm test --testTimeout=60000
 
 # A call of its own: the browser's driver has an event loop that the other tests' plugins would close.
-test-ui: build chromium ## run the tests in a real browser
+test-ui: build bytecode chromium ## run the tests in a real browser
 	$(LIMIT) 2700 $(VENV)/bin/python -m pytest ui-tests --confcutdir ui-tests $(BROWSERS) $(AGAIN)
 
 # Debian's packages, where what they bring is missing and root may install it; else the tests themselves say what to do.

@@ -100,7 +100,7 @@ class RealPackages:
         folder = str(self.home / "venv")
         if uv:
             self._do([uv, "venv", "-q", "--python", sys.executable, folder])
-            command = [uv, "pip", "install", "-q", "--python", str(self.python)]
+            command = [uv, "pip", "install", "-q", "--compile-bytecode", "--python", str(self.python)]
         else:
             self._do([sys.executable, "-m", "venv", folder])
             command = [str(self.python), "-m", "pip", "install", "-q"]

@@ -97,7 +97,8 @@ def oldest_lab() -> OldestLab:
         _uv("build", "-q", "--wheel", "--out-dir", os.fspath(wheels), os.fspath(ROOT))
         (wheel,) = wheels.glob("*.whl")
         words = ("pip", "install", "-q", "--python", lab.python, "--reinstall-package", "jupyter-smx")
-        _uv(*words, os.fspath(wheel), LAB, NOTEBOOK)
+        # Of all packages: under PYTHONDONTWRITEBYTECODE each server of a test would compile JupyterLab.
+        _uv(*words, "--compile-bytecode", os.fspath(wheel), LAB, NOTEBOOK)
     return lab
 
 

@@ -14,6 +14,7 @@ from jupyter_smx.agent.system.files import host_layout, short_path
 from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.testing import process_scan
+from jupyter_smx.testing.agent_archive import provide_archive
 from jupyter_smx.testing.harness import Harness
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class LocalHarness(Harness):
     """A local engine with a data folder of its own."""
 
     def __init__(self, folder: Path, **traits: object) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # a controller has made it before it asks an engine
+        provide_archive(folder)  # a controller has made the folder before it asks an engine
         self.folder = folder
         self.traits = {"launch_timeout": 60.0, **traits}
         self.engine = self.new_engine()

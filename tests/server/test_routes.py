@@ -30,10 +30,15 @@ async def refused(work: Any) -> tuple[int, dict[str, Any]]:
     return caught.value.code, json.loads(caught.value.response.body)
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=str)
 async def test_a_request_reaches_the_controller_with_the_arguments_it_knows_and_no_credential(
-    route: Route, jp_fetch: Any, controller: FakeController
+    jp_fetch: Any, controller: FakeController
 ) -> None:
+    for route in ROUTES:
+        controller.seen.clear()
+        await check_request(route, jp_fetch, controller)
+
+
+async def check_request(route: Route, jp_fetch: Any, controller: FakeController) -> None:
     upstream_verb = route.upstream_verb or route.verb
     controller.answer(upstream_verb, route.upstream, 200, route.answer)
     answer = await jp_fetch(
@@ -44,15 +49,13 @@ async def test_a_request_reaches_the_controller_with_the_arguments_it_knows_and_
         body=route.body,
         allow_nonstandard_methods=True,
     )
-    assert answer.code == 200
-    assert abs(float(answer.headers["X-Smx-Now"]) - time.time()) < 60
+    assert answer.code == 200, str(route)
+    assert abs(float(answer.headers["X-Smx-Now"]) - time.time()) < 60, str(route)
     (seen,) = controller.asked(route.upstream)
-    assert seen.method == upstream_verb
-    assert seen.query == route.upstream_query
-    assert "Authorization" not in seen.headers
-    assert "Cookie" not in seen.headers
+    assert (seen.method, seen.query) == (upstream_verb, route.upstream_query), str(route)
+    assert {"Authorization", "Cookie"}.isdisjoint(seen.headers), str(route)
     if route.body and upstream_verb == route.verb:
-        assert seen.body == route.body.encode()
+        assert seen.body == route.body.encode(), str(route)
 
 
 async def test_lists_come_back_as_the_controller_wrote_them(jp_fetch: Any, controller: FakeController) -> None:
@@ -157,56 +160,49 @@ async def test_an_artefact_that_does_not_exist_is_404_with_the_controllers_sente
     assert (code, body["message"]) == (404, "It wrote no model.")
 
 
-@pytest.mark.parametrize("name", ["../../../etc/passwd", "outputs/../../x", "/etc/passwd", "a//b", "."])
 async def test_an_artefact_outside_the_jobs_folder_is_never_asked_for(
-    name: str, http_server_client: Any, jp_base_url: str, jp_auth_header: dict[str, str], controller: FakeController
+    http_server_client: Any, jp_base_url: str, jp_auth_header: dict[str, str], controller: FakeController
 ) -> None:
-    quoted = name.replace("/", "%2F").replace(".", "%2E")
-    with pytest.raises(HTTPClientError) as caught:
-        await http_server_client.fetch(f"{jp_base_url}jupyter-smx/jobs/a/artifacts/{quoted}", headers=jp_auth_header)
-    assert caught.value.code == 404
-    assert not [seen for seen in controller.seen if "artifacts" in seen.path]
+    for name in ("../../../etc/passwd", "outputs/../../x", "/etc/passwd", "a//b", "."):
+        quoted = name.replace("/", "%2F").replace(".", "%2E")
+        url = f"{jp_base_url}jupyter-smx/jobs/a/artifacts/{quoted}"
+        with pytest.raises(HTTPClientError) as caught:
+            await http_server_client.fetch(url, headers=jp_auth_header)
+        assert caught.value.code == 404, name
+        assert not [seen for seen in controller.seen if "artifacts" in seen.path], name
 
 
-@pytest.mark.parametrize("path", ["", "/logs", "/logs/search", "/logs/whole", "/usage", "/diff", "/places"])
 async def test_a_name_that_no_job_can_have_is_404_with_a_sentence(
-    path: str, http_server_client: Any, jp_base_url: str, jp_auth_header: dict[str, str], controller: FakeController
+    http_server_client: Any, jp_base_url: str, jp_auth_header: dict[str, str], controller: FakeController
 ) -> None:
-    work = http_server_client.fetch(f"{jp_base_url}jupyter-smx/jobs/a%00b{path}", headers=jp_auth_header)
-    code, body = await refused(work)
-    assert (code, body["code"], body["field"]) == (404, "ResourceNotFound", "ref")
-    assert controller.seen == []
+    for path in ("", "/logs", "/logs/search", "/logs/whole", "/usage", "/diff", "/places"):
+        work = http_server_client.fetch(f"{jp_base_url}jupyter-smx/jobs/a%00b{path}", headers=jp_auth_header)
+        code, body = await refused(work)
+        assert (code, body["code"], body["field"]) == (404, "ResourceNotFound", "ref"), path
+        assert controller.seen == [], path
 
 
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [(400, "ValidationException"), (404, "ResourceNotFound"), (409, "ResourceInUse"), (422, "ResourceLimitExceeded")],
-)
-async def test_a_refusal_keeps_its_status_and_its_sentence(
-    status: int, code: str, jp_fetch: Any, controller: FakeController
-) -> None:
-    controller.refuse("POST", "/v1/jobs", status, code, "keep_alive: 9999999 is more than the cap.")
-    found, body = await refused(jp_fetch("jupyter-smx", "jobs", method="POST", body='{"id": "a", "spec": {}}'))
-    assert found == status
-    assert (body["code"], body["message"]) == (code, "keep_alive: 9999999 is more than the cap.")
+async def test_a_refusal_keeps_its_status_and_its_sentence(jp_fetch: Any, controller: FakeController) -> None:
+    message = "keep_alive: 9999999 is more than the cap."
+    codes = {400: "ValidationException", 404: "ResourceNotFound", 409: "ResourceInUse", 422: "ResourceLimitExceeded"}
+    for status, code in codes.items():
+        controller.refuse("POST", "/v1/jobs", status, code, message)
+        found, body = await refused(jp_fetch("jupyter-smx", "jobs", method="POST", body='{"id": "a", "spec": {}}'))
+        assert (found, body["code"], body["message"]) == (status, code, message)
 
 
-@pytest.mark.parametrize("body", ["", "no json", "[]", "3"])
-async def test_a_body_that_is_no_object_never_reaches_the_controller(
-    body: str, jp_fetch: Any, controller: FakeController
-) -> None:
-    code, answer = await refused(jp_fetch("jupyter-smx", "pools", "p", method="PATCH", body=body))
-    assert (code, answer["field"]) == (400, "body")
-    assert controller.seen == []
+async def test_a_body_that_is_no_object_never_reaches_the_controller(jp_fetch: Any, controller: FakeController) -> None:
+    for body in ("", "no json", "[]", "3"):
+        code, answer = await refused(jp_fetch("jupyter-smx", "pools", "p", method="PATCH", body=body))
+        assert (code, answer["field"]) == (400, "body"), body
+        assert controller.seen == [], body
 
 
-@pytest.mark.parametrize("wait", ["long", "nan"])
-async def test_a_wait_that_is_no_number_is_refused_with_its_name(
-    wait: str, jp_fetch: Any, controller: FakeController
-) -> None:
-    code, answer = await refused(jp_fetch("jupyter-smx", "changes", params={"since": "1", "wait": wait}))
-    assert (code, answer["field"], answer["value"]) == (400, "wait", wait)
-    assert controller.seen == []
+async def test_a_wait_that_is_no_number_is_refused_with_its_name(jp_fetch: Any, controller: FakeController) -> None:
+    for wait in ("long", "nan"):
+        code, answer = await refused(jp_fetch("jupyter-smx", "changes", params={"since": "1", "wait": wait}))
+        assert (code, answer["field"], answer["value"]) == (400, "wait", wait)
+        assert controller.seen == [], wait
 
 
 async def test_a_controller_that_has_left_is_no_failure_and_nothing_is_started(
@@ -233,14 +229,14 @@ async def test_a_controller_that_runs_says_so_with_its_number(jp_fetch: Any, con
     assert state == {"running": True, "version": "1.2", "seq": 41, "records_note": ""}
 
 
-@pytest.mark.parametrize("path", ["jobs", "jobs/a", "pools", "jobs/a/artifacts/m"])
 async def test_without_a_controller_the_answer_is_503_with_a_sentence_and_nothing_is_started(
-    path: str, jp_fetch: Any, started_controllers: list[Any]
+    jp_fetch: Any, started_controllers: list[Any]
 ) -> None:
-    code, body = await refused(jp_fetch("jupyter-smx", path))
-    assert (code, body["code"], body["transient"]) == (503, "ServiceUnavailable", True)
-    assert body["message"] == "No controller is running."
-    assert started_controllers == []
+    for path in ("jobs", "jobs/a", "pools", "jobs/a/artifacts/m"):
+        code, body = await refused(jp_fetch("jupyter-smx", path))
+        assert (code, body["code"], body["transient"]) == (503, "ServiceUnavailable", True), path
+        assert body["message"] == "No controller is running.", path
+        assert started_controllers == [], path
 
 
 async def test_the_doctor_answers_without_a_controller_too(jp_fetch: Any) -> None:

@@ -24,6 +24,7 @@ from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.engines.docker.engine import DockerEngine
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.testing import process_scan
+from jupyter_smx.testing.agent_archive import provide_archive
 from jupyter_smx.testing.harness import Harness
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class DockerHarness(Harness):
     """A Docker engine with a data folder of its own, at a daemon that others may use."""
 
     def __init__(self, folder: Path, daemon: str, image: str, **traits: object) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        provide_archive(folder)
         self.folder = folder
         self.daemon = daemon
         self.proxy = SocketProxy(Path(f"/tmp/smx-door-{secrets.token_hex(4)}.sock"), daemon)  # noqa: S108 - no other name is short

@@ -14,7 +14,7 @@ from jupyter_smx.agent.system.files import host_layout, short_path
 from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.testing import process_scan
-from jupyter_smx.testing.agent_archive import provide_archive
+from jupyter_smx.testing.data_folder import provide_archive
 from jupyter_smx.testing.harness import Harness
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx import controller_launch
-from jupyter_smx.testing.agent_archive import provide_archive
+from jupyter_smx.testing.data_folder import provide_data_folder
 from jupyter_smx.testing.teardown import stop_everything
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     folder = tmp_path_factory.mktemp("cli")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder / "smx"))
-        provide_archive(folder / "smx")
+        provide_data_folder(folder / "smx")
         made = Terminal(folder)
         try:
             made.script(

@@ -18,7 +18,7 @@ from readers import Desk, Stopwatch, Terminal, commands, same
 from ssh_machine import name_machines
 
 from jupyter_smx import controller_launch
-from jupyter_smx.testing.agent_archive import provide_archive
+from jupyter_smx.testing.data_folder import provide_data_folder
 from jupyter_smx.testing.docker.images import PYTHON
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     with tempfile.TemporaryDirectory(prefix="smx-reader-", dir="/tmp", ignore_cleanup_errors=True) as short:
         monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, f"{short}/data")
-        provide_archive(Path(short, "data"))
+        provide_data_folder(Path(short, "data"))
         made = Desk(tmp_path)
         yield made
         made.close()

@@ -13,7 +13,7 @@ from traitlets.config import Config
 from world import World, surround
 
 from jupyter_smx.kernel.api import session
-from jupyter_smx.testing.agent_archive import provide_archive
+from jupyter_smx.testing.data_folder import provide_data_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """Provide a world of the test's own; no controller runs yet."""
     surround(monkeypatch, tmp_path, GRACE)
     made = World(tmp_path)
-    provide_archive(made.data)
+    provide_data_folder(made.data)
     yield made
     made.close()
 
@@ -50,7 +50,7 @@ def _warm(folder: Path, more: str = "") -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         surround(patch, folder, GRACE + more)
         made = World(folder)
-        provide_archive(made.data)
+        provide_data_folder(made.data)
         made.warm()
         yield made
         made.close()

@@ -14,7 +14,7 @@ from traitlets.config import Config
 from jupyter_smx import controller_launch
 from jupyter_smx.kernel.api import session
 from jupyter_smx.kernel.client import autostart
-from jupyter_smx.testing.agent_archive import provide_archive
+from jupyter_smx.testing.data_folder import provide_data_folder
 from jupyter_smx.testing.teardown import stop_everything
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -66,7 +66,7 @@ def shell(controller: ScriptedController) -> Iterator[InteractiveShell]:  # noqa
 def real(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the test's working folder. The first request starts a real controller; all of it ends with the test."""
     monkeypatch.chdir(tmp_path)
-    provide_archive(data_folder)
+    provide_data_folder(data_folder)
     yield tmp_path
     stop_everything()
     assert data_folder.exists()

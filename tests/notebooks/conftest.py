@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_smx import controller_launch
-from jupyter_smx.testing.agent_archive import provide_archive
+from jupyter_smx.testing.data_folder import provide_data_folder
 from jupyter_smx.testing.teardown import stop_everything
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give an empty folder to run in; jobs, pools and the controller that were made there end with it."""
     monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "data"))
-    provide_archive(tmp_path / "data")
+    provide_data_folder(tmp_path / "data")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.delenv("SMX_WAIT", raising=False)
     work = tmp_path / "work"

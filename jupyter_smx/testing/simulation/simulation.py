@@ -37,6 +37,7 @@ from jupyter_smx.model.spec.array import TaskOverrides
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.policy.limits import Limits
+from jupyter_smx.testing.data_folder import provide_records
 from jupyter_smx.testing.fakes.fake_engine import FakeEngine
 from jupyter_smx.testing.fakes.fake_world import FakeWorld
 from jupyter_smx.testing.simulation.simulated_time import SimulatedLoop
@@ -188,7 +189,7 @@ class Simulation:
         logging.getLogger("jupyter_smx").addHandler(self._log)
         asyncio.set_event_loop(self.loop)
         self.folder = Path(tempfile.mkdtemp(prefix="smx-simulation-"))
-        _place_empty_records(self.folder)
+        provide_records(self.folder)
         self.world = FakeWorld(self.folder)
         self.engine = engine(self.world, launch_seconds=launch_seconds, has_remains=has_remains)
         self._ids = (f"{number * 2654435761 % 2**32:08x}{number:08x}" for number in itertools.count(1))
@@ -389,17 +390,3 @@ class _Errors(logging.Handler):
         """Keep it."""
         trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
         self._bugs.append(f"{record.getMessage()}\n{trace}")
-
-
-_empty_records: list[bytes] = []
-
-
-def _place_empty_records(folder: Path) -> None:
-    """Copy the records of a controller that never did anything: creating them takes longer than a whole test case."""
-    path = folder / "smx.sqlite"
-    if not _empty_records:
-        store = Store.open(path)
-        store.checkpoint()
-        store.close()
-        _empty_records.append(path.read_bytes())
-    path.write_bytes(_empty_records[0])

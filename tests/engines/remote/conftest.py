@@ -24,6 +24,7 @@ from world import ROOT, Ran, World, surround
 
 from jupyter_smx.kernel.api import session
 from jupyter_smx.testing import process_scan
+from jupyter_smx.testing.data_folder import provide_archive, provide_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,6 +108,8 @@ def remote(
     (installed / "entry_points.txt").write_text(ENTRY_POINTS)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(os.fspath, (ROOT, installed.parent, HERE))))
     made = RemoteWorld(tmp_path, machine, gateway)
+    provide_records(made.data)
+    provide_archive(machine)
     yield made
     made.close()
 

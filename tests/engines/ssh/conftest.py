@@ -22,6 +22,7 @@ from ssh_helpers import Sshs
 from world import ROOT, surround
 
 from jupyter_smx.engines import registry
+from jupyter_smx.testing.data_folder import provide_records
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -83,6 +84,7 @@ def ssh_controller(
     for machine in ssh_world.machines:
         machine.wipe()  # an earlier test may have left files and sessions there
     made = SshControllerWorld(tmp_path, ssh_world)
+    provide_records(made.data)
     yield made
     ssh_world.reset()
     made.close()

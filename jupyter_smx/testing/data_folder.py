@@ -1,0 +1,56 @@
+"""What each controller puts into a new data folder, made once for all tests of a process.
+
+To compile the agent for its archive, and to import Alembic for the schema of the records, takes as long as everything
+else in a controller's start. Tests have hundreds of data folders: they begin as another controller of the same version
+leaves a folder in which it did nothing.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from jupyter_smx.controller.db.connection import NEW_FILE_ONLY_OWNER
+from jupyter_smx.controller.db.store import Store
+from jupyter_smx.engines.machine import agent_zipapp
+
+_RECORDS = "smx.sqlite"
+
+
+def provide_data_folder(folder: Path) -> None:
+    """Make a data folder, if there is none, with both files."""
+    provide_archive(folder)
+    provide_records(folder)
+
+
+def provide_archive(folder: Path) -> None:
+    """Make a data folder, if there is none, and write the agent's archive into it, unless it has one."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / agent_zipapp.file_name()
+    if not path.exists():
+        path.write_bytes(_archive())
+
+
+def provide_records(folder: Path) -> None:
+    """Make a data folder, if there is none, and write empty records into it, unless it has some."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / _RECORDS
+    if not path.exists():
+        path.touch(mode=NEW_FILE_ONLY_OWNER)
+        path.write_bytes(_empty_records())
+
+
+@cache
+def _archive() -> bytes:
+    return agent_zipapp.pack(agent_zipapp.add_bytecode(agent_zipapp.members()))
+
+
+@cache
+def _empty_records() -> bytes:
+    with tempfile.TemporaryDirectory(prefix="smx-records-") as folder:
+        path = Path(folder, _RECORDS)
+        store = Store.open(path)
+        store.checkpoint()
+        store.close()
+        return path.read_bytes()

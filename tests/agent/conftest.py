@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from far_side import agent, far_folder, host_folder, isolated, start_agent, wait_until
+from far_side import (
+    _agent_of_module,
+    _far_folder_of_module,
+    _isolated_of_module,
+    agent,
+    far_folder,
+    host_folder,
+    isolated,
+    shared_agent,
+    shared_isolated,
+    start_agent,
+    wait_until,
+)
 from real_toolkit import real_packages, toolkit
 
 from jupyter_smx.testing.private_shm import own_shared_memory
@@ -11,6 +23,9 @@ from jupyter_smx.testing.servers.google_storage import google
 from jupyter_smx.testing.servers.object_storage import bucket, web
 
 __all__ = [
+    "_agent_of_module",
+    "_far_folder_of_module",
+    "_isolated_of_module",
     "agent",
     "bucket",
     "far_folder",
@@ -22,6 +37,8 @@ __all__ = [
     "real_packages",
     "server",
     "sftp",
+    "shared_agent",
+    "shared_isolated",
     "start_agent",
     "toolkit",
     "wait_until",

@@ -306,24 +306,31 @@ def start_agent(host_folder: Callable[..., Path]) -> Iterator[Callable[..., Agen
         user = (options or {}).get("user")
         if user is not None:
             os.chown(folder, user, user)
-        process = launch(folder, environment=environment, **(options or {}))
-        try:
-            agent = Agent(folder, process)
-        except OSError as error:
-            process.kill()
-            process.wait()
-            pytest.fail(f"no agent: {error}\n{(folder / 'agent.log').read_text()}")
-        started.append(agent)
-        return agent
+        started.append(_started(folder, environment=environment, **(options or {})))
+        return started[-1]
 
     yield start
     for agent in started:
-        agent.client.close()
-        if agent.process.poll() is None:
-            agent.process.send_signal(signal.SIGTERM)
-            agent.process.wait(PATIENCE)
-        eventually_blocking(agent.is_over, "all processes of the host have ended")
-        short_path.remove_link(str(agent.folder))  # as an engine does for an agent that was killed
+        _end(agent)
+
+
+def _started(folder: Path, **options: Any) -> Agent:
+    process = launch(folder, **options)
+    try:
+        return Agent(folder, process)
+    except OSError as error:
+        process.kill()
+        process.wait()
+        pytest.fail(f"no agent: {error}\n{(folder / 'agent.log').read_text()}")
+
+
+def _end(agent: Agent) -> None:
+    agent.client.close()
+    if agent.process.poll() is None:
+        agent.process.send_signal(signal.SIGTERM)
+        agent.process.wait(PATIENCE)
+    eventually_blocking(agent.is_over, "all processes of the host have ended")
+    short_path.remove_link(str(agent.folder))  # as an engine does for an agent that was killed
 
 
 @pytest.fixture
@@ -332,9 +339,55 @@ def agent(start_agent: Callable[..., Agent]) -> Agent:
     return start_agent()
 
 
+@pytest.fixture(scope="module")
+def _agent_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    folder = tmp_path_factory.mktemp("shared") / "host"
+    folder.mkdir()
+    (folder / "host.json").write_text(json.dumps(description()))
+    agent = _started(folder)
+    yield agent
+    _end(agent)
+
+
+@pytest.fixture
+def shared_agent(_agent_of_module: Agent) -> Iterator[Agent]:
+    """Give an agent like ``agent`` that serves all tests of the module. They only run jobs, to their ends."""
+    yield _agent_of_module
+    assert _agent_of_module.process.poll() is None
+    _agent_of_module.client.events.clear()
+
+
+@pytest.fixture(scope="module")
+def _isolated_of_module(_far_folder_of_module: Path) -> Iterator[Agent]:
+    folder = _far_folder_of_module / "host"
+    folder.mkdir()
+    (folder / "host.json").write_text(json.dumps(description(isolate=True, **_TWO_HOSTS)))
+    agent = _started(folder)
+    yield agent
+    _end(agent)
+
+
+@pytest.fixture
+def shared_isolated(_isolated_of_module: Agent) -> Iterator[Agent]:
+    """Give an agent like ``isolated`` that serves all tests of the module."""
+    _skip_without_namespaces(_isolated_of_module)
+    yield _isolated_of_module
+    assert _isolated_of_module.process.poll() is None
+    _isolated_of_module.client.events.clear()
+
+
 @pytest.fixture
 def far_folder() -> Iterator[Path]:
     """Give a folder that does not lie in ``/tmp``, so that a host in it may have a ``/tmp`` of its own."""
+    yield from _made_far_folder()
+
+
+@pytest.fixture(scope="module")
+def _far_folder_of_module() -> Iterator[Path]:
+    yield from _made_far_folder()
+
+
+def _made_far_folder() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(dir="/var/tmp"))
     path.chmod(0o755)
     yield path
@@ -344,11 +397,17 @@ def far_folder() -> Iterator[Path]:
 @pytest.fixture
 def isolated(start_agent: Callable[..., Agent], far_folder: Path) -> Agent:
     """Give an agent with a world of its own, or skip where the machine does not allow one."""
-    addresses = {"algo-1": "127.9.9.1", "algo-2": "127.9.9.2"}
-    agent = start_agent(isolate=True, hosts=["algo-1", "algo-2"], addresses=addresses, parent=far_folder)
+    agent = start_agent(isolate=True, parent=far_folder, **_TWO_HOSTS)
+    _skip_without_namespaces(agent)
+    return agent
+
+
+_TWO_HOSTS = {"hosts": ["algo-1", "algo-2"], "addresses": {"algo-1": "127.9.9.1", "algo-2": "127.9.9.2"}}
+
+
+def _skip_without_namespaces(agent: Agent) -> None:
     if agent.greeting["isolation"]["mode"] != "namespace":
         pytest.skip(f"no namespaces here: {agent.greeting['isolation']['reason']}")
-    return agent
 
 
 @pytest.fixture

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 
     from far_side import Agent
 
+
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
+
+
 SEE = """
 import json, os
 top = os.environ["SM_CHANNEL_TRAIN"]

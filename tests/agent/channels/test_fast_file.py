@@ -13,6 +13,13 @@ from jupyter_smx.agent.stores import digest
 if TYPE_CHECKING:
     from far_side import Agent
 
+
+@pytest.fixture
+def isolated(shared_isolated: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_isolated
+
+
 SEE = """
 import json, os
 top = os.environ["SM_CHANNEL_TRAIN"]

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from far_side import Agent
 
 
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
+
+
 def trees(agent: Agent) -> list[Path]:
     return sorted((agent.folder / "code").iterdir())
 

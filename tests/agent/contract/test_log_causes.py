@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
     from far_side import Agent
 
+
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
+
+
 SCRIPT = "/opt/ml/code/t.py"
 TRACE = f'Traceback (most recent call last):\n  File "{SCRIPT}", line 3, in <module>\n    f()\n'
 LIBRARY = '  File "/usr/lib/python3/x.py", line 90, in f\n    raise\n'

@@ -22,6 +22,13 @@ from jupyter_smx.policy.hosts import agent_messages
 if TYPE_CHECKING:
     from far_side import Agent
 
+
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
+
+
 PRINT_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
 
 

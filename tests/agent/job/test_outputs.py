@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
     from far_side import Agent
 
+
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
+
+
 NOBODY = 65534
 
 

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
     from jupyter_smx.testing.servers.object_storage import Bucket
 
+
+@pytest.fixture
+def isolated(shared_isolated: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_isolated
+
+
 LOOK = """
 import errno, json, os
 top = os.environ["SM_CHANNEL_TRAIN"]

@@ -35,7 +35,7 @@ settings.register_profile(
     "ci", max_examples=25, derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile(
-    "heavy", max_examples=250, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+    "heavy", max_examples=150, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )
 settings.register_profile("long", settings.get_profile("heavy"), max_examples=5_000)
 settings.load_profile("ci")

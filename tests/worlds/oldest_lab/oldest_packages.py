@@ -99,6 +99,10 @@ def oldest_lab() -> OldestLab:
         words = ("pip", "install", "-q", "--python", lab.python, "--reinstall-package", "jupyter-smx")
         # Of all packages: under PYTHONDONTWRITEBYTECODE each server of a test would compile JupyterLab.
         _uv(*words, "--compile-bytecode", os.fspath(wheel), LAB, NOTEBOOK)
+        # Each page would ask whether JupyterLab must be built, for which the server starts node twice.
+        page_config = lab.folder / "etc" / "jupyter" / "labconfig" / "page_config.json"
+        page_config.parent.mkdir(parents=True, exist_ok=True)
+        page_config.write_text('{"buildCheck": false}', encoding="utf-8")
     return lab
 
 

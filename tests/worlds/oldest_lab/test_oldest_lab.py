@@ -63,6 +63,7 @@ def test_the_code_compiles_against_the_types_of_the_oldest_jupyterlab(lab: Oldes
 def test_the_core_behaviours_work_in_a_browser(lab: OldestLab, tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     words = ["ui-tests", "--confcutdir", "ui-tests", "-m", "core", "--lab-python", lab.python, f"--junitxml={report}"]
+    words += ["-n", "2", "--dist", "loadfile"]
     words += ["--timeout", "300", *(["--reruns", "1"] if os.environ.get("CI") else [])]
     variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(

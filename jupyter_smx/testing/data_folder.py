@@ -11,8 +11,6 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from jupyter_smx.controller.db.connection import NEW_FILE_ONLY_OWNER
-from jupyter_smx.controller.db.store import Store
 from jupyter_smx.engines.machine import agent_zipapp
 
 _RECORDS = "smx.sqlite"
@@ -37,7 +35,7 @@ def provide_records(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / _RECORDS
     if not path.exists():
-        path.touch(mode=NEW_FILE_ONLY_OWNER)
+        path.touch(mode=0o600)
         path.write_bytes(_empty_records())
 
 
@@ -48,6 +46,8 @@ def _archive() -> bytes:
 
 @cache
 def _empty_records() -> bytes:
+    from jupyter_smx.controller.db.store import Store  # noqa: PLC0415 - SQLAlchemy, which the contract does without
+
     with tempfile.TemporaryDirectory(prefix="smx-records-") as folder:
         path = Path(folder, _RECORDS)
         store = Store.open(path)

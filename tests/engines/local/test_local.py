@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -125,7 +126,7 @@ async def test_a_handle_with_nonsense_in_it_is_unknown(world: LocalHarness) -> N
 
 async def test_a_data_folder_that_is_missing_says_nothing_about_its_clusters(tmp_path: Path) -> None:
     engine = LocalHarness(tmp_path / "smx").engine
-    (tmp_path / "smx").rmdir()
+    shutil.rmtree(tmp_path / "smx")
     handle = Handle(engine="local", cluster="c1")
     assert await engine.observe_all([handle]) == [Observation.UNKNOWN]
     with pytest.raises(UnavailableError):

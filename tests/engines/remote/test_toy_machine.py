@@ -7,10 +7,14 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from conftest import RemoteWorld
+
+pytestmark = pytest.mark.heavy("remote")
 
 
 def test_a_script_runs_there_by_one_command(remote: RemoteWorld) -> None:

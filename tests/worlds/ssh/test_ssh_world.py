@@ -17,7 +17,7 @@ from jupyter_smx.testing.eventually import eventually_blocking
 if TYPE_CHECKING:
     from worlds.ssh.machine import Machine
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.heavy("ssh")]
 ROOT = Path(__file__).parents[3]
 CLOCK = "python3 -Ic 'import time; print(time.time() - time.clock_gettime(time.CLOCK_REALTIME))'"
 

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_PAUSE = 0.005
+_SHORTEST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.05
+_SHARE = 0.1
+"""Most conditions look through ``/proc`` or ask a controller: each look takes a processor from what is waited for."""
 
 
 async def eventually(condition: Callable[[], T | Awaitable[T]], what: str = "", *, within: float = 15.0) -> T:
@@ -20,15 +23,16 @@ async def eventually(condition: Callable[[], T | Awaitable[T]], what: str = "", 
 
     :raises AssertionError: it was never true for ``within`` seconds; the text has ``what`` and the last answer.
     """
-    end = time.monotonic() + within
+    begin = time.monotonic()
     while True:
         answer = condition()
         value = cast("T", await answer) if inspect.isawaitable(answer) else answer
         if value:
             return value
-        if time.monotonic() >= end:
+        waited = time.monotonic() - begin
+        if waited >= within:
             raise AssertionError(_timeout_message(condition, what, within, value))
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(pause(waited))
 
 
 def eventually_blocking(condition: Callable[[], T], what: str = "", *, within: float = 15.0) -> T:
@@ -36,14 +40,20 @@ def eventually_blocking(condition: Callable[[], T], what: str = "", *, within: f
 
     :raises AssertionError: it was never true for ``within`` seconds.
     """
-    end = time.monotonic() + within
+    begin = time.monotonic()
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() >= end:
+        waited = time.monotonic() - begin
+        if waited >= within:
             raise AssertionError(_timeout_message(condition, what, within, value))
-        time.sleep(_PAUSE)
+        time.sleep(pause(waited))
+
+
+def pause(waited: float) -> float:
+    """Return the seconds until the next look: a tenth of what was waited for, within limits. Pure."""
+    return min(max(_SHORTEST_PAUSE, _SHARE * waited), _LONGEST_PAUSE)
 
 
 def _timeout_message(condition: object, what: str, within: float, last: object) -> str:

@@ -133,7 +133,7 @@ class World:
     def controllers(self) -> list[int]:
         """Find the controllers of this data folder that live now."""
         line = f"{VARIABLE}={self.data}"
-        found = process_scan.processes()
+        found = process_scan.processes(line)
         return [seen.pid for seen in found if "jupyter_smx.controller" in seen.command and seen.has_variable(line)]
 
     def agent(self, cluster: str = "") -> int:
@@ -143,7 +143,7 @@ class World:
 
     def agents(self) -> list[int]:
         """Find all agents whose folder lies in this data folder, without the processes that they fork for slow work."""
-        found = process_scan.processes()
+        found = process_scan.processes(f"{process_scan.MARK}=")
         return [
             seen.pid
             for seen in found

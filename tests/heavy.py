@@ -69,9 +69,30 @@ _HUB = tuple(
         "shared_machine",
     )
 )
+_SSH_WORLD = tuple(
+    f"tests/worlds/ssh/{name}"
+    for name in (
+        "client_files.py",
+        "connect.py",
+        "disk.py",
+        "fixture.py",
+        "machine.py",
+        "machine.sh",
+        "ssh_world.py",
+        "supervisor.py",
+    )
+)
 
 PARTS: Mapping[str, Part] = {
     "docker": Part(covers=_DAEMONS),
+    "environments": Part(
+        covers=(
+            "jupyter_smx/agent/code/environment_build.py",
+            "jupyter_smx/agent/remote",
+            "jupyter_smx/controller/environments",
+            "jupyter_smx/engines/remote",
+        )
+    ),
     "faults": Part(covers=(*_FAULTS, *_CHAOS, "tests/faults/conftest.py", "tests/faults/world.py")),
     "hub": Part(
         covers=(
@@ -106,7 +127,6 @@ PARTS: Mapping[str, Part] = {
             "ui-tests",
         )
     ),
-    "pip": Part(covers=("jupyter_smx/controller/environments", "jupyter_smx/agent/code/environment_build.py")),
     "podman": Part(covers=_DAEMONS),
     "random": Part(
         covers=(
@@ -149,9 +169,10 @@ PARTS: Mapping[str, Part] = {
             "tests/engines/ssh/contract/conftest.py",
             "tests/engines/ssh/contract/namespace_mount.py",
             "tests/engines/ssh/contract/ssh_harness.py",
-            "tests/worlds/ssh",
+            *_SSH_WORLD,
         )
     ),
+    "stores": Part(covers=("jupyter_smx/agent", "jupyter_smx/testing/servers", "tests/agent/far_side.py")),
     "toolkits": Part(
         covers=(
             "jupyter_smx/agent/contract",

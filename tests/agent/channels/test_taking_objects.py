@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from jupyter_smx.testing.servers.file_servers import FileServer
     from jupyter_smx.testing.servers.object_storage import Bucket, WebServer
 
+pytestmark = pytest.mark.heavy("stores")
+
 ENTRY = str(Path(jupyter_smx.agent.__file__).parent)
 
 

@@ -255,7 +255,7 @@ def test_a_base_that_cannot_be_started_is_refused_with_its_words(account: Accoun
         assert "gpu-box" in frame["refused"]["message"]
 
 
-@pytest.mark.heavy("pip")
+@pytest.mark.heavy("environments")
 def test_a_uv_that_lacks_an_option_is_not_used(account: Account, lines: tuple[str, ...]) -> None:
     (account.tools / "uv").unlink()
     (account.tools / "uv").write_text("#!/bin/sh\necho \"error: unexpected argument '--no-project'\" >&2\nexit 2\n")

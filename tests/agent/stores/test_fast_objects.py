@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from jupyter_smx.testing.servers.object_storage import Bucket
 
+pytestmark = pytest.mark.heavy("stores")
+
 
 @pytest.fixture
 def isolated(shared_isolated: Agent) -> Agent:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from jupyter_smx.testing.servers.google_storage import GoogleBucket
 
+pytestmark = pytest.mark.heavy("stores")
+
 SEE = """
 import json, os
 top = os.environ["SM_CHANNEL_TRAIN"]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from jupyter_smx.testing.servers.file_servers import FileServer
 
+pytestmark = pytest.mark.heavy("stores")
+
 WRITER = "job-algo-1"
 LONG_AGO = 1_000.0
 COUNTS = (

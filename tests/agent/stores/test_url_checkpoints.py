@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from jupyter_smx.testing.servers.object_storage import Bucket
 
+pytestmark = pytest.mark.heavy("stores")
+
 URL = "s3://bucket/kept"
 TWO_ROUNDS = 12
 """Connections, of which s3fs makes five before it gives up."""

@@ -28,13 +28,12 @@ from jupyter_smx.testing.wheels import write_wheel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="controllers need unix")
+pytestmark = [
+    pytest.mark.heavy("environments"),
+    pytest.mark.skipif(sys.platform == "win32", reason="controllers need unix"),
+]
 
 BOTH = pytest.mark.parametrize("choice", ["auto", "pip"], ids=["uv", "pip"])
-# Pip takes twenty times as long as uv.
-UV_AND_HEAVY_PIP = pytest.mark.parametrize(
-    "choice", ["auto", pytest.param("pip", marks=pytest.mark.heavy("pip"))], ids=["uv", "pip"]
-)
 SLOW_BUILD = """\
 import os, time
 open({begun!r}, "w").write(str(os.getpid()))
@@ -162,7 +161,7 @@ async def test_what_the_base_has_is_seen_and_not_installed_again(
         ("auto", "e"),
         ("auto", "a folder with spaces"),
         ("auto", "deep" * 40),
-        pytest.param("pip", "e", marks=pytest.mark.heavy("pip")),
+        ("pip", "e"),
     ],
     ids=["uv", "spaces", "long", "pip"],
 )
@@ -221,7 +220,7 @@ def test_a_program_gets_another_interpreter(program: bytes, expected: bytes | No
     assert build.set_interpreter(program, "/e/bin/python", is_base) == expected
 
 
-@UV_AND_HEAVY_PIP
+@BOTH
 async def test_what_the_base_has_in_another_version_is_put_before_it_and_the_base_is_left_alone(
     choice: str, tmp_path: Path, base: str, wheels: Path
 ) -> None:
@@ -255,7 +254,7 @@ def old_base(tmp_path: Path) -> str:
     return str(folder / "bin" / "python")
 
 
-@UV_AND_HEAVY_PIP
+@BOTH
 async def test_packages_of_the_base_may_be_described_in_the_old_way_or_in_a_broken_one(
     choice: str, tmp_path: Path, old_base: str, wheels: Path
 ) -> None:
@@ -266,7 +265,7 @@ async def test_packages_of_the_base_may_be_described_in_the_old_way_or_in_a_brok
     assert infos == {"beta-1.0.dist-info"}, "neither alpha nor a shadow is here"
 
 
-@UV_AND_HEAVY_PIP
+@BOTH
 async def test_an_environment_of_its_own_has_nothing_of_the_base(
     choice: str, tmp_path: Path, base: str, wheels: Path
 ) -> None:
@@ -292,7 +291,7 @@ build_editable = build_wheel
 """
 
 
-@UV_AND_HEAVY_PIP
+@BOTH
 async def test_folders_may_have_a_blank_in_their_names(choice: str, tmp_path: Path, base: str, wheels: Path) -> None:
     shutil.copytree(wheels, tmp_path / "my wheels")
     project = tmp_path / "my project"
@@ -308,7 +307,7 @@ async def test_folders_may_have_a_blank_in_their_names(choice: str, tmp_path: Pa
     assert seen(tmp_path / "e", "theta", "beta") == {"theta": "1.0", "beta": "1.0"}
 
 
-@UV_AND_HEAVY_PIP
+@BOTH
 async def test_constraints_hold(choice: str, tmp_path: Path, base: str, wheels: Path) -> None:
     await built(choice, tmp_path / "e", base, environment(wheels, "alpha", "-c alpha<2", only=True))
     assert seen(tmp_path / "e", "alpha") == {"alpha": "1.0"}
@@ -337,7 +336,7 @@ async def test_a_failure_of_our_own_leaves_nothing_that_takes_room(tmp_path: Pat
     assert not (tmp_path / "e" / "venv").exists()
 
 
-@UV_AND_HEAVY_PIP
+@BOTH
 async def test_a_log_that_finds_no_room_ends_no_build(choice: str, tmp_path: Path, base: str, wheels: Path) -> None:
     (tmp_path / "e").mkdir()
     (tmp_path / "e" / build.LOG).symlink_to("/dev/full")

@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 NO_WAY = "http://127.0.0.1:9"
 """A proxy that no process listens at."""
 UV = Path(sys.executable).parent / "uv"
-pytestmark = pytest.mark.skipif(not UV.exists(), reason="uv builds in a moment; pip takes 20 times as long")
+pytestmark = [
+    pytest.mark.heavy("environments"),
+    pytest.mark.skipif(not UV.exists(), reason="uv builds in a moment; pip takes 20 times as long"),
+]
 
 
 class Machine(ShellMachine):

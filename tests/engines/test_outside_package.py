@@ -23,7 +23,10 @@ PART = (
 """One test at least of each way in which the contract looks at an engine."""
 UNWANTED = ("IPython", "docker", "hypothesis", "jupyter_client", "jupyter_server", "notebook", "playwright", "tornado")
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the leak check looks into /proc")
+pytestmark = [
+    pytest.mark.heavy("remote"),
+    pytest.mark.skipif(sys.platform != "linux", reason="the leak check looks into /proc"),
+]
 
 
 class Outside(NamedTuple):

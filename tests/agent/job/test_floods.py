@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
     from far_side import Agent
 
+
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
+
+
 MEBI = 1 << 20
 HUGE = 100 * MEBI
 GROWTH = 4 * MEBI

@@ -10,6 +10,13 @@ from far_side import STUBBORN
 if TYPE_CHECKING:
     from far_side import Agent
 
+
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
+
+
 FAMILY = """
 import os, signal, subprocess, sys, time
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import ClusterRequest, HostSpec
     from jupyter_smx.model.records.cluster import Handle
 
+pytestmark = pytest.mark.heavy("remote")
+
 
 class ForgetsWhatDied(LocalEngine):
     async def find(self, cluster: str) -> Handle | None:

@@ -147,6 +147,7 @@ def _kilobytes(pid: int) -> int:
     return int(rows["RssAnon"].split()[0])
 
 
+@pytest.mark.heavy("faults")
 def test_bug_19_memory_does_not_creep_over_many_jobs(world: World) -> None:
     # Nothing but jobs may grow in between: imports are learnt by the first few.
     for _ in range(20):

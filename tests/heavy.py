@@ -87,7 +87,7 @@ PARTS: Mapping[str, Part] = {
     "docker": Part(covers=_DAEMONS),
     "environments": Part(
         covers=(
-            "jupyter_smx/agent/code/environment_build.py",
+            "jupyter_smx/agent/code",
             "jupyter_smx/agent/remote",
             "jupyter_smx/controller/environments",
             "jupyter_smx/engines/remote",

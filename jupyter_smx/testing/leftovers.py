@@ -48,16 +48,21 @@ class Leftovers:
     def look(self) -> None:
         """Record the living processes. Those of fixtures with a wider scope may stay."""
         if self.is_needed():
+            self._processes = our_processes() if self._may_run() else {}
+            self._sockets = process_scan.listening_sockets(os.getpid())
             self._looked_at = (self._counter.processes, self._counter.sockets)
-            self._processes, self._sockets = our_processes(), process_scan.listening_sockets(os.getpid())
 
     def is_needed(self) -> bool:
-        """Return True if a scan is needed: a process was started, or lives and may start others."""
-        started = (self._counter.processes, self._counter.sockets) != self._looked_at
-        return started or bool(self._processes) or has_children()
+        """Return True if a scan is needed: a process was started, or lives and may start others, or a socket is new."""
+        return self._may_run() or self._counter.sockets != self._looked_at[1]
+
+    def _may_run(self) -> bool:
+        return self._counter.processes != self._looked_at[0] or bool(self._processes) or has_children()
 
     def processes(self) -> list[process_scan.ProcessInfo]:
         """List the new processes since then. The next parked child of an earlier host may stay."""
+        if not self._may_run():
+            return []
         hosts = {seen.host() for seen in self._processes.values()} - {""}
         return [
             seen for key, seen in our_processes().items() if key not in self._processes and seen.host() not in hosts

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from far_side import Agent
 
+pytestmark = pytest.mark.heavy("environments")
+
 PIP = "import subprocess, sys\nsubprocess.check_call([sys.executable, '-m', 'pip', 'install', {words}])\n"
 SEE = """
 import importlib.metadata as metadata, json, os, subprocess, sys

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from far_side import Agent
 
+pytestmark = pytest.mark.heavy("environments")
+
 HERE = version("msgspec")
 SEE = """
 import json, os, subprocess, sys

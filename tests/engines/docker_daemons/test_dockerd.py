@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from jupyter_smx.testing.docker.fixtures import Docker
 
+pytestmark = pytest.mark.heavy("docker")
+
 
 class Listener:
     """A server on a unix socket that sends the same bytes to every client."""

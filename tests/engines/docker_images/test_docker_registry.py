@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from jupyter_smx.testing.docker.harness import DockerHarness
     from jupyter_smx.testing.docker.registry import Registry
 
+pytestmark = pytest.mark.heavy("docker")
+
 SIZE = 3_000_000
 
 

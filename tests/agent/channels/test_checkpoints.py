@@ -13,12 +13,19 @@ from jupyter_smx.agent.system.processes import process
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from far_side import Agent
 
 FOLDER = "import os, sys\nfolder = os.environ['SAGEMAKER_BASE_DIR'] + '/checkpoints/'\n"
 SAVE = FOLDER + "open(folder + 'step', 'w').write('1')\n"
+
+
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
 
 
 @pytest.fixture
@@ -151,7 +158,8 @@ def test_and_what_is_saved_later_is_kept_while_the_job_runs(agent: Agent, kept: 
     assert agent.end_of(job)["errors"] == []
 
 
-def test_nothing_of_it_outlives_the_agent(agent: Agent, kept: Path) -> None:
+def test_nothing_of_it_outlives_the_agent(start_agent: Callable[..., Agent], kept: Path) -> None:
+    agent = start_agent()
     job, _ = agent.start(SAVE + FOREVER, checkpoint=str(kept))
     agent.wait_for_log(job, "on")
     agent.process.kill()

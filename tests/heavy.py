@@ -172,7 +172,14 @@ PARTS: Mapping[str, Part] = {
             *_SSH_WORLD,
         )
     ),
-    "stores": Part(covers=("jupyter_smx/agent", "jupyter_smx/testing/servers", "tests/agent/far_side.py")),
+    "stores": Part(
+        covers=(
+            "jupyter_smx/agent",
+            "jupyter_smx/controller/transfer",
+            "jupyter_smx/testing/servers",
+            "tests/agent/far_side.py",
+        )
+    ),
     "toolkits": Part(
         covers=(
             "jupyter_smx/agent/contract",

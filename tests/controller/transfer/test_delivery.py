@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.testing.servers.object_storage import Bucket
 
+pytestmark = pytest.mark.heavy("stores")
+
 
 def a_wish(bucket: Bucket, kind: str, name: str, destination: str) -> Job:
     output = Output(name=name, path="/opt/ml/processing/output/clean", destination=destination)

@@ -327,7 +327,7 @@ def _started(folder: Path, **options: Any) -> Agent:
 def _end(agent: Agent) -> None:
     agent.client.close()
     if agent.process.poll() is None:
-        agent.process.send_signal(signal.SIGTERM)
+        agent.process.send_signal(signal.SIGUSR1)  # a release: SIGTERM is a notice, and waits for its grace to be over
         agent.process.wait(PATIENCE)
     eventually_blocking(agent.is_over, "all processes of the host have ended")
     short_path.remove_link(str(agent.folder))  # as an engine does for an agent that was killed

@@ -395,8 +395,14 @@ def _made_far_folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def isolated(start_agent: Callable[..., Agent], far_folder: Path) -> Agent:
+def isolated(own_isolated: Agent) -> Agent:
     """Give an agent with a world of its own, or skip where the machine does not allow one."""
+    return own_isolated
+
+
+@pytest.fixture
+def own_isolated(start_agent: Callable[..., Agent], far_folder: Path) -> Agent:
+    """Give the same to a test that ends it, in a module whose others share one."""
     agent = start_agent(isolate=True, parent=far_folder, **_TWO_HOSTS)
     _skip_without_namespaces(agent)
     return agent

@@ -303,14 +303,14 @@ def test_what_is_in_it_is_told_although_the_job_ends_at_once(isolated: Agent, so
     assert described == isolated.run("pass", channels=channel(source, mode="File"))["inputs"][0]
 
 
-def test_a_source_is_there_after_a_host_that_ended_in_a_job(isolated: Agent, source: Path) -> None:
-    job, _lease = isolated.start("import signal\nprint('on', flush=True)\nsignal.pause()", channels=channel(source))
-    isolated.wait_for_log(job, "on")
-    isolated.process.kill()
-    isolated.wait()
+def test_a_source_is_there_after_a_host_that_ended_in_a_job(own_isolated: Agent, source: Path) -> None:
+    job, _lease = own_isolated.start("import signal\nprint('on', flush=True)\nsignal.pause()", channels=channel(source))
+    own_isolated.wait_for_log(job, "on")
+    own_isolated.process.kill()
+    own_isolated.wait()
     assert (names(source)) == ["c.csv", "mon", "tue"]
     assert (source / "mon" / "a.csv").read_text() == "mon/a.csv"
-    assert names(isolated.folder / "ml" / "input" / "data" / "train") == [], "outside there is no mount"
+    assert names(own_isolated.folder / "ml" / "input" / "data" / "train") == [], "outside there is no mount"
 
 
 def test_mounts_inside_of_a_source_are_closed_as_well(isolated: Agent) -> None:

@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     from far_side import Agent
 
 
-@pytest.fixture
-def isolated(shared_isolated: Agent) -> Agent:
-    """Give the agent of the module."""
-    return shared_isolated
-
-
 SEE = """
 import json, os
 top = os.environ["SM_CHANNEL_TRAIN"]

@@ -166,8 +166,9 @@ open("new.py", "w").close()
 @pytest.mark.parametrize("idle", [False, True], ids=["at once", "after a pause"])
 @pytest.mark.parametrize("size", [0, 100_000_000], ids=["by the job", "by an errand"])
 def test_what_a_job_does_to_its_code_is_gone_with_it(
-    agent: Agent, tmp_path: Path, wait_until: Callable[..., Any], *, size: int, idle: bool
+    start_agent: Callable[..., Agent], tmp_path: Path, wait_until: Callable[..., Any], *, size: int, idle: bool
 ) -> None:
+    agent = start_agent()
     source = packed(tmp_path, FILES, size=size)
     for _ in range(2):
         assert agent.run(WRITES, source_dir=source)["exit_code"] == 0

@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("own_shared_memory")
 
 
-@pytest.fixture
-def agent(shared_agent: Agent) -> Agent:
-    """Give the agent of the module."""
-    return shared_agent
-
-
 # Stop
 
 

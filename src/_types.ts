@@ -748,7 +748,8 @@ export interface Output {
  * ``folder`` is their folder on the submitter's machine, for tracebacks, "" if they are of several. ``files`` and
  * ``size`` (bytes) describe the content of the archive. ``ignored`` are names in the folder that a ``.gitignore``
  * excluded, a folder with a slash at its end; of many only the first ones. With ``is_whole`` False there was no
- * ``--source-dir``: other files of ``folder`` were never meant to be sent.
+ * ``--source-dir``: other files of ``folder`` were never meant to be sent. ``dependencies`` are the names, beside the
+ * script, of what ``--dependency`` added.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "SourceDir".
@@ -761,6 +762,7 @@ export interface SourceDir {
   size: number;
   ignored: string[];
   is_whole: boolean;
+  dependencies: string[];
 }
 /**
  * Notebook variables, pickled by the kernel into one file that the job reads: their sizes in bytes by name.

@@ -90,6 +90,7 @@ def pack(
         files=len(files),
         size=sum(file.state.size for file in files),
         ignored=tuple(ignored[:_MAX_IGNORED]),
+        dependencies=tuple(sorted(map(name_in_job, dependencies))),
     )
 
 

@@ -30,7 +30,8 @@ class SourceDir(Struct, frozen=True, kw_only=True):
     ``folder`` is their folder on the submitter's machine, for tracebacks, "" if they are of several. ``files`` and
     ``size`` (bytes) describe the content of the archive. ``ignored`` are names in the folder that a ``.gitignore``
     excluded, a folder with a slash at its end; of many only the first ones. With ``is_whole`` False there was no
-    ``--source-dir``: other files of ``folder`` were never meant to be sent.
+    ``--source-dir``: other files of ``folder`` were never meant to be sent. ``dependencies`` are the names, beside the
+    script, of what ``--dependency`` added.
     """
 
     folder: str
@@ -40,6 +41,7 @@ class SourceDir(Struct, frozen=True, kw_only=True):
     size: int
     ignored: tuple[str, ...] = ()
     is_whole: bool = True
+    dependencies: tuple[str, ...] = ()
 
 
 def is_entry_point(name: str) -> bool:

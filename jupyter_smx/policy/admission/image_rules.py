@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from jupyter_smx.model.errors import ValidationError
 
 if TYPE_CHECKING:
-    from jupyter_smx.model.spec.job_spec import JobSpec
+    from jupyter_smx.model.spec.job_spec import JobSpec, SourceDir
 
 MAX_NAME = 255
 """Letters of SageMaker's ``TrainingImage`` and ``ImageUri``."""
@@ -61,18 +61,25 @@ def check(spec: JobSpec, *, images: bool) -> None:
 
 def _check_requirements(spec: JobSpec) -> None:
     """Refuse files of this machine among what is required, but for those that come with the code."""
-    folder = spec.source_dir.folder if spec.source_dir else ""
     for line in spec.requirements:
         for found in _PATH.finditer(line.partition(" # content ")[0]):
             path = found[found.lastindex or 0]
-            if not folder or not f"{normpath(path)}/".startswith(f"{folder}/"):
+            if spec.source_dir is None or not _is_sent(normpath(path), spec.source_dir):
                 raise ValidationError(
                     f"--requirements: hosts of the engine {spec.engine} cannot read {path}.",
                     field="requirements",
                     value=line,
-                    rule="On these hosts pip reads only package indexes and files in --source-dir.",
-                    cure="Put the file into --source-dir, or install the package when you build the image.",
+                    rule="On these hosts pip reads only package indexes and files that are sent with the code.",
+                    cure="Put the file into --source-dir, or send it with --dependency from the folder of the script, "
+                    "or install the package when you build the image.",
                 )
+
+
+def _is_sent(path: str, source: SourceDir) -> bool:
+    """Return True if a file comes with the code, to a path that hosts derive from the common folder of the code."""
+    if not source.folder or not f"{path}/".startswith(f"{source.folder}/"):
+        return False
+    return source.is_whole or path.removeprefix(f"{source.folder}/").partition("/")[0] in source.dependencies
 
 
 def _check_none(spec: JobSpec) -> None:

@@ -111,7 +111,7 @@ def _general_cure(spec: JobSpec, end: HostEnd, folder: NotebookFolder) -> str:
     if exception is None:
         return _sentence_cure(spec, end, folder)
     if exception.type in ("ModuleNotFoundError", "ImportError") and (found := _MODULE.search(exception.message)):
-        return _module_cure(spec, _top_level(found), folder)
+        return _module_cure(spec, found[1], folder)
     if exception.type == "NameError" and (found := _NAME.search(exception.message)):
         return _name_cure(spec, found[1])
     is_certain = exception.type == "FileNotFoundError"
@@ -124,17 +124,17 @@ def _sentence_cure(spec: JobSpec, end: HostEnd, folder: NotebookFolder) -> str:
     """Return the cure for a refusal of sent variables, or for the last lines of a program."""
     found = _MODULE.search(end.failure)
     if end.cause == "refused" and found is not None and end.failure.startswith("send: "):
-        return _module_cure(spec, _top_level(found), folder) or _absent_module_cure(spec, _top_level(found))
+        return _module_cure(spec, found[1], folder) or _absent_module_cure(spec, _top_level(found[1]))
     if end.cause == "exit" and found is not None:
-        return _module_cure(spec, _top_level(found), folder)
+        return _module_cure(spec, found[1], folder)
     if end.cause == "exit":
         said = _NO_COMMAND.sub("", _EXIT_CODE.sub("", end.failure))
         return _first_file_cure(spec, _SPEAKER.sub("", said), folder) if _ABSENT.search(said) else ""
     return ""
 
 
-def _top_level(found: re.Match[str]) -> str:
-    return found[1].partition(".")[0]
+def _top_level(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def _notebook_cure(exception: RemoteException) -> str:
@@ -210,7 +210,7 @@ def _ignored_cure(spec: JobSpec, *words: str) -> str:
         around = [f"{folder}/" for folder in path.parents]
         if ignored.intersection([str(path), f"{path}/", *around]):
             option = _option(spec, "source-ignore", "none", '"none"')
-            folder = _source_folder(spec)
+            folder = "" if str(path).partition("/")[0] in _dependencies(spec) else _source_folder(spec)
             where = f"is in {folder} but was not" if folder else "was not"
             return f"{word} {where} sent: .gitignore excludes it. {option}"
     return ""
@@ -219,6 +219,11 @@ def _ignored_cure(spec: JobSpec, *words: str) -> str:
 def _source_folder(spec: JobSpec) -> str:
     """Return the folder that was packed as a whole; "" if there is none, also if only files of it were."""
     return spec.source_dir.folder if spec.source_dir and spec.source_dir.is_whole else ""
+
+
+def _dependencies(spec: JobSpec) -> tuple[str, ...]:
+    """Return the names beside the script of files and folders that the user sent by themselves."""
+    return spec.source_dir.dependencies if spec.source_dir else ()
 
 
 def _not_packed(word: str, folder: str) -> str:
@@ -245,9 +250,18 @@ def _dependency_option(spec: JobSpec, path: str) -> str:
     return option.replace("Add dependency=", "Add dependencies=")
 
 
-def _module_cure(spec: JobSpec, name: str, folder: NotebookFolder) -> str:
+def _module_cure(spec: JobSpec, module: str, folder: NotebookFolder) -> str:
+    name = _top_level(module)
+    if {name, f"{name}.py"}.intersection(_dependencies(spec)):
+        return _dependency_part_cure(spec, module)
     of_images = f"{name} is a module of SageMaker's images. {_OF_IMAGES[name]}" if name in _OF_IMAGES else ""
     return _present_module_cure(spec, name, folder) or of_images
+
+
+def _dependency_part_cure(spec: JobSpec, module: str) -> str:
+    """Return the cure for a module of a dependency, which is in the job, but for what a ``.gitignore`` excludes."""
+    path = module.replace(".", "/")
+    return _ignored_cure(spec, f"{path}.py", path)
 
 
 def _present_module_cure(spec: JobSpec, name: str, folder: NotebookFolder) -> str:
@@ -277,7 +291,7 @@ def _kept_out_cure(spec: JobSpec, name: str, source: str, folder: NotebookFolder
 
 def _folder_option(spec: JobSpec, name: str, where: str, folder: NotebookFolder) -> str:
     """Name the option for a module in the folder ``where``, in the way in which the user sent other files of code."""
-    if spec.source_dir and not spec.source_dir.is_whole:
+    if spec.source_dir and (_dependencies(spec) or not spec.source_dir.is_whole):
         path = PurePath(where, f"{name}.py")
         return _dependency_option(spec, str(path if folder.is_file(str(path)) else path.with_suffix("")))
     return _source_option(spec, where) + (" instead" if where == "." and spec.source_dir else "")

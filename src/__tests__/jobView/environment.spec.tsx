@@ -44,7 +44,8 @@ describe('the environment of a job', () => {
     files: 1,
     size: 1,
     ignored: [],
-    is_whole: true
+    is_whole: true,
+    dependencies: []
   };
   const runs: [string, Partial<JobSpec>, string[]][] = [
     ['a cell', {}, []],

@@ -17,7 +17,8 @@ async function nameShown(folder: string): Promise<string | null> {
     files: 2,
     size: 2048,
     ignored: [],
-    is_whole: folder !== ''
+    is_whole: folder !== '',
+    dependencies: []
   };
   const job = record({ spec: { ...SPEC, channels: [], source_dir } });
   const widget = ReactWidget.create(

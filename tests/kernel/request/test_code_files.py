@@ -56,6 +56,7 @@ def test_dependencies_lie_beside_the_files_of_the_folder_and_take_their_place(
     spec = controller.jobs[job.id].spec
     assert list(packed(spec)) == ["lib/new.py", "lib/old.py", "lib/sub/a.txt", "train.py", "words.txt"]
     assert (spec.source_dir.folder, spec.source_dir.files, spec.source_dir.is_whole) == (str(here / "src"), 5, True)
+    assert spec.source_dir.dependencies == ("lib", "words.txt")
     (here / "shared" / "train.py").write_text("# another\n")
     job = smx.train(entry_point="train.py", source_dir="src", dependencies=["shared/train.py"])
     assert packed(controller.jobs[job.id].spec)["train.py"] == "# another\n"

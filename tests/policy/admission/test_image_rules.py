@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 from draws import a_spec
+from msgspec.structs import replace
 
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.job_spec import SourceDir
 from jupyter_smx.policy.admission import image_rules
 
 CODE = SourceDir(folder="/code", path="/kept/code.tar.gz", sha256="", files=1, size=1)
+BESIDE = SourceDir(
+    folder="/code", path="/kept/c.tar.gz", sha256="", files=1, size=1, is_whole=False, dependencies=("w", "a.whl")
+)
 WITH = {"engine": "ships", "image": "train:1", "python": ""}
 
 
@@ -30,6 +34,11 @@ def test_an_engine_that_has_images_takes_any_name_of_one(image: str) -> None:
 )
 def test_an_engine_that_has_images_takes_requirements_and_files_that_come_with_the_code(line: str) -> None:
     image_rules.check(a_spec(**WITH, requirements=(line,), source_dir=CODE), images=True)
+
+
+@pytest.mark.parametrize("line", ["/code/a.whl # content 1", "--find-links /code/w", "-e /code/w/part # content 1"])
+def test_an_engine_that_has_images_takes_files_of_dependencies(line: str) -> None:
+    image_rules.check(a_spec(**WITH, requirements=(line,), source_dir=BESIDE), images=True)
 
 
 def test_an_engine_without_images_takes_a_job_without_one() -> None:
@@ -59,6 +68,25 @@ def test_an_engine_without_images_takes_a_job_without_one() -> None:
         (WITH | {"requirements": ("'/a b/c.whl'",)}, True, "requirements", "cannot read /a b/c.whl[.]"),
         (WITH | {"requirements": ("--find-links='file:///a b/'",)}, True, "requirements", "cannot read /a b/[.]"),
         (WITH | {"requirements": ("/code/../x",), "source_dir": CODE}, True, "requirements", "cannot read /code/../x"),
+        (
+            WITH | {"requirements": ("/code/b.whl",), "source_dir": BESIDE},
+            True,
+            "requirements",
+            "cannot read /code/b.whl",
+        ),
+        (
+            WITH | {"requirements": ("-e /code",), "source_dir": BESIDE},
+            True,
+            "requirements",
+            "read /code[.].*--dependency",
+        ),
+        (WITH | {"requirements": ("-e /code/w2",), "source_dir": BESIDE}, True, "requirements", "cannot read /code/w2"),
+        (
+            WITH | {"requirements": ("/code/a.whl",), "source_dir": replace(BESIDE, folder="")},
+            True,
+            "requirements",
+            "cannot read /code/a.whl",
+        ),
         (WITH | {"python": "/py", "python_named": True}, True, "python", "/py is an interpreter of this machine"),
     ],
 )

@@ -175,6 +175,23 @@ def test_only_files_of_a_folder_were_sent(beside: Path) -> None:
         assert found == "pkg was not sent: .gitignore excludes it. Add --source-ignore none"
 
 
+def test_a_module_that_a_dependency_imports_is_sent_as_the_dependency_was(beside: Path) -> None:
+    both = replace(packed(beside / "src"), dependencies=("part.py",))
+    found = cure(beside, *NO_MODULE, source_dir=both)
+    assert found.endswith("but not in the job. Add --dependency helper.py"), "the folder with the script stays"
+    assert cure(beside, *NO_MODULE, source_dir=packed(beside / "src")).endswith("Add --source-dir . instead")
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_part_of_a_dependency_is_never_called_absent_from_the_job(beside: Path, is_whole: bool) -> None:
+    folder = beside / "src" if is_whole else beside
+    sent = replace(packed(folder, "pkg/words.py"), is_whole=is_whole, dependencies=("helper.py", "pkg"))
+    for module in ("pkg.lost", "pkg", "helper", "helper.inner"):
+        assert cure(beside, "ModuleNotFoundError", f"No module named {module!r}", source_dir=sent) == ""
+    found = cure(beside, "ModuleNotFoundError", "No module named 'pkg.words'", source_dir=sent)
+    assert found == "pkg/words.py was not sent: .gitignore excludes it. Add --source-ignore none"
+
+
 def test_requirements_of_the_folder_are_named(beside: Path) -> None:
     (beside / "src" / "requirements.txt").touch()
     error = ("ModuleNotFoundError", "No module named 'nowhere'")

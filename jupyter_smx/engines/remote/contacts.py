@@ -62,6 +62,11 @@ class Contacts:
         known = self._contacts.get(machine)
         return known is not None and known.error is None
 
+    def silent_since(self, machine: str) -> str:
+        """Return since when a machine has not answered, or could not be used; "" if its last contact succeeded."""
+        known = self._contacts.get(machine)
+        return "" if known is None or known.error is None else self._moment(known)
+
     def unreachable_reason(self, machine: str) -> str:
         """Return since when a machine is not reachable, and why; "" if it answered last, or was never asked."""
         known = self._contacts.get(machine)

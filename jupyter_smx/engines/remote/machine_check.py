@@ -73,10 +73,14 @@ async def _shortest_echo(machine: RemoteMachine, clock: Callable[[], float]) -> 
     return min(found)
 
 
-def report(engine: str, options: MachineOptions, found: MachineCheck) -> dict[str, object]:
-    """Write for people what was found; ``engine`` is the name by which a user repeats the check. Pure."""
+def report(engine: str, options: MachineOptions, found: MachineCheck, silent_since: str) -> dict[str, object]:
+    """Write for people what was found. Pure.
+
+    ``engine`` is the name by which a user repeats the check, ``silent_since`` when a launch or a look at hosts first
+    had no answer, "" if the last one had.
+    """
     if found.problem:
-        return {"problem": found.problem}
+        return {"problem": found.problem, **({"since": silent_since} if silent_since else {})}
     facts = found.facts
     slots = options.slots or facts.cpus
     lines: dict[str, object] = {

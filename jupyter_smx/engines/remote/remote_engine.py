@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import HostSpec, StoppedAgent
     from jupyter_smx.engines.machine.addresses import HostNetwork
     from jupyter_smx.engines.remote.machine import MachineOptions, RemoteMachine
-    from jupyter_smx.engines.remote.observations import Answers, Errors
     from jupyter_smx.model.records.cluster import HostHandle, QueueStatus
     from jupyter_smx.model.spec.instance import InstanceType
 
@@ -115,6 +114,7 @@ class RemoteEngine(Engine):
         self._accounts: dict[str, Account] = {}
         self._contacts = Contacts(self._ask_machine, time.monotonic, time.time)
         self._stopped_agents = observations.StoppedAgents()
+        self._observer = observations.Observer(self._observe_machine)
         self._facts_at: dict[str, float] = {}
         """When each machine reported its facts last, by the monotonic clock."""
         self._facts = facts.FactsStore(self._folder / "machines")
@@ -201,7 +201,8 @@ class RemoteEngine(Engine):
         intention = self._register.read(cluster) if request_validation.is_valid_name(cluster) else None
         if intention is None or self._register.is_released(cluster):
             return None
-        states, errors = await self._observe_hosts({cluster: intention})
+        questions = {name: self._observe_machine(name, [cluster]) for name in intention.machines()}
+        states, errors = await observations.gather(questions)
         for error in errors.values():
             raise error
         found = {host: states[name].get(cluster, {}).get(host, {}) for host, name in intention.places.items()}
@@ -209,7 +210,7 @@ class RemoteEngine(Engine):
         return Handle(engine=self.name, cluster=cluster, hosts=tuple(hosts))
 
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
-        """Query each machine once for all of its clusters."""
+        """Query each machine once for all of its clusters; a silent one delays no observation of others."""
         intentions: dict[str, Intention | None] = {}
         try:
             for handle in handles:
@@ -217,7 +218,7 @@ class RemoteEngine(Engine):
                 intentions[handle.cluster] = None if released else self._intention(handle)
         except UnavailableError:
             return [Observation.UNKNOWN for _ in handles]
-        states, _ = await self._observe_hosts({c: found for c, found in intentions.items() if found is not None})
+        states = await self._observer.observe(observations.clusters_by_machine(intentions))
         return [observations.conclude(handle, intentions[handle.cluster], states) for handle in handles]
 
     async def release(self, handle: Handle) -> None:
@@ -329,6 +330,7 @@ class RemoteEngine(Engine):
     async def close(self) -> None:
         """End the questions to machines that are under way."""
         await self._contacts.close()
+        await self._observer.close()
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """End what runs on the machines for clusters of this controller that have no record.
@@ -381,7 +383,12 @@ class RemoteEngine(Engine):
         for name, one in found.items():
             if not one.problem:
                 self._facts.write(name, one.facts)
-        return {"machines": {name: machine_check.report(self.name, options[name], one) for name, one in found.items()}}
+                self._contacts.note_answer(name)
+        reports = {
+            name: machine_check.report(self.name, options[name], one, self._contacts.silent_since(name))
+            for name, one in found.items()
+        }
+        return {"machines": reports}
 
     # What is below
 
@@ -579,22 +586,14 @@ class RemoteEngine(Engine):
         self._contacts.note_answer(name)
         return host_handle(host.host, name, answer)
 
-    async def _observe_hosts(self, intentions: Mapping[str, Intention]) -> tuple[Answers, Errors]:
-        """Query each machine for its clusters; return by machine the states by cluster and host, and the errors."""
-        clusters: dict[str, list[str]] = {}
-        for cluster, intention in intentions.items():
-            for name in intention.machines():
-                clusters.setdefault(name, []).append(cluster)
-        answers, errors = await observations.gather(
-            {
-                name: self._account(name).ask("observe", {"clusters": own}, _OBSERVE_TIMEOUT)
-                for name, own in clusters.items()
-            }
-        )
-        self._stopped_agents.note(answers)
-        for name in answers:
-            self._contacts.note_answer(name)
-        for name, error in errors.items():
-            if isinstance(error, UnavailableError):
-                self._contacts.note_error(name, error)
-        return {name: answer["hosts"] for name, answer in answers.items()}, errors
+    async def _observe_machine(self, name: str, clusters: Sequence[str]) -> dict[str, Any]:
+        """Query a machine for the states of clusters, by cluster and host; note if it answered."""
+        try:
+            answer = await self._account(name).ask("observe", {"clusters": [*clusters]}, _OBSERVE_TIMEOUT)
+        except UnavailableError as error:
+            self._contacts.note_error(name, error)
+            raise
+        self._contacts.note_answer(name)
+        states: dict[str, Any] = answer["hosts"]
+        self._stopped_agents.note(name, states)
+        return states

@@ -1,28 +1,33 @@
 """Hosts get machines that answer and have room, and a cluster that no machine can have is refused at once.
 
-Of several machines those that answer are known after three seconds, and a silent one is waited for once.
+Of several machines those that answer are known after three seconds, and a silent one is waited for once. The same holds
+for the states of their hosts.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.engines.base import HostSpec
-from jupyter_smx.engines.remote import contacts
+from jupyter_smx.engines.base import HostSpec, Observation
+from jupyter_smx.engines.remote import contacts, observations
+from jupyter_smx.engines.remote.cluster_register import Intention
 from jupyter_smx.engines.remote.contacts import Contacts
-from jupyter_smx.engines.remote.machine import NoSessionError, NotStartedError
+from jupyter_smx.engines.remote.machine import MachineOptions, NoSessionError, NotStartedError
+from jupyter_smx.engines.remote.machine_check import MachineCheck, report
+from jupyter_smx.engines.remote.observations import Observer, clusters_by_machine, conclude
 from jupyter_smx.engines.remote.placement import MACHINE_OPTION, MachineRoom, place_hosts
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, ValidationError
+from jupyter_smx.model.records.cluster import Handle, HostHandle
 from jupyter_smx.model.text import format_moment
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
 MORNING = 1_700_000_000.0
 AWAY = NotStartedError("b does not answer.", cure="Turn it on.", transient=True)
@@ -248,3 +253,100 @@ async def test_a_caller_that_is_cancelled_takes_no_question_from_the_others(cont
     contacted.answer("a")
     assert await second == ["a"]
     assert contacted.asked == ["a"]
+
+
+class Hosts:
+    """Machines that say which clusters have a host; each waits before it answers if it has an event in ``slow``."""
+
+    def __init__(self, **running: bool) -> None:
+        self.running = running
+        self.slow: dict[str, asyncio.Event] = {}
+        self.away: set[str] = set()
+        self.asked: list[str] = []
+        self.observer = Observer(self.ask)
+
+    async def ask(self, machine: str, clusters: Sequence[str]) -> dict[str, Any]:
+        self.asked.append(machine)
+        if machine in self.slow:
+            await self.slow[machine].wait()
+        if machine in self.away:
+            raise AWAY
+        return {cluster: {"algo-1": {"running": self.running[machine]}} for cluster in clusters}
+
+    async def look(self, clusters: str, machines: str = "ab") -> dict[str, Observation]:
+        """Observe clusters, each of which has a host on the machine of its letter."""
+        places = dict(zip(clusters, map(Intention, ({"algo-1": name} for name in machines)), strict=True))
+        handles = {
+            cluster: Handle(engine="e", cluster=cluster, hosts=(HostHandle(host="algo-1", data={}),))
+            for cluster in places
+        }
+        states = await asyncio.wait_for(self.observer.observe(clusters_by_machine(places)), 30)
+        return {cluster: conclude(handle, places[cluster], states) for cluster, handle in handles.items()}
+
+
+RUNNING, GONE, UNKNOWN = Observation.RUNNING, Observation.GONE, Observation.UNKNOWN
+
+
+@pytest.fixture
+async def no_wait(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Hosts]:
+    """Give machines of which a silent one has no time after the first answer."""
+    monkeypatch.setattr(observations, "WAIT", 0.0)
+    found = Hosts(a=False, b=False)
+    yield found
+    await found.observer.close()
+
+
+async def test_the_end_of_a_host_is_known_although_another_machine_is_silent(no_wait: Hosts) -> None:
+    no_wait.slow["b"] = asyncio.Event()
+    assert await no_wait.look("xy") == {"x": GONE, "y": UNKNOWN}
+    assert await no_wait.look("xy") == {"x": GONE, "y": UNKNOWN}
+    assert no_wait.asked == ["a", "b", "a"], "a machine whose answer is late is not asked again"
+
+
+async def test_an_answer_that_comes_late_is_part_of_the_next_result(no_wait: Hosts) -> None:
+    no_wait.slow["b"] = asyncio.Event()
+    await no_wait.look("xy")
+    no_wait.slow.pop("b").set()
+    await eventually(lambda: not no_wait.observer._slow, "the late answer is there")
+    no_wait.slow["b"] = asyncio.Event()
+    assert await no_wait.look("xy") == {"x": GONE, "y": GONE}
+    assert await no_wait.look("xz") == {"x": GONE, "z": UNKNOWN}, "it was not asked about this cluster"
+
+
+async def test_a_machine_has_three_seconds_after_the_first_answer() -> None:
+    found = Hosts(a=True, b=True)
+    found.slow["b"] = asyncio.Event()
+    look = asyncio.create_task(found.look("xy"))
+    await eventually(lambda: found.asked == ["a", "b"], "both are asked")
+    found.slow["b"].set()
+    assert await look == {"x": RUNNING, "y": RUNNING}
+
+
+async def test_where_no_machine_has_answered_all_are_waited_for(no_wait: Hosts) -> None:
+    no_wait.slow = {"a": asyncio.Event(), "b": asyncio.Event()}
+    no_wait.away = {"a"}
+    look = asyncio.create_task(no_wait.look("xy"))
+    await eventually(lambda: no_wait.asked == ["a", "b"], "both are asked")
+    no_wait.slow["a"].set()
+    await eventually(lambda: len(no_wait.observer._questions) == 1, "the first one is away")
+    assert not look.done()
+    no_wait.slow["b"].set()
+    assert await look == {"x": UNKNOWN, "y": GONE}
+    no_wait.away = {"a", "b"}
+    assert await no_wait.look("xy") == {"x": UNKNOWN, "y": UNKNOWN}
+    no_wait.away = set()
+    assert await no_wait.look("xy") == {"x": GONE, "y": GONE}, "after an outage the first look has the answers"
+
+
+async def test_the_doctor_says_since_when_a_machine_has_not_answered(contacted: Machines) -> None:
+    assert contacted.contacts.silent_since("b") == ""
+    contacted.errors = {"b": AWAY}
+    await contacted.refresh()
+    contacted.now += 3600
+    since = contacted.contacts.silent_since("b")
+    assert since == format_moment(MORNING + 100.0, MORNING)
+    problem = MachineCheck(problem="b did not answer within 3 s.")
+    assert report("ssh", MachineOptions(), problem, since) == {"problem": problem.problem, "since": since}
+    assert report("ssh", MachineOptions(), problem, "") == {"problem": problem.problem}
+    contacted.contacts.note_answer("b")
+    assert contacted.contacts.silent_since("b") == ""

@@ -15,6 +15,7 @@ from msgspec import Struct
 from jupyter_smx.agent.system.files import rmtree
 from jupyter_smx.controller.errors import FencedError, RecordsError, is_records_disk_full
 from jupyter_smx.controller.transfer.unused_payloads import delete_unused_payloads
+from jupyter_smx.engines.machine.host_sweeps import sweep_released
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ class Housekeeping:
         in_use = {*self._live_state.clusters, *(job.cluster for job in jobs.values())}
         old = now - self._retention.ended_hosts
         for place in self._cluster_folders():
+            await asyncio.to_thread(sweep_released, place)
             for cluster in await asyncio.to_thread(prune_hosts, place, in_use, old):
                 _log.info("cluster=%s host folders deleted", cluster)
         await asyncio.to_thread(rotate_log, self._data_dir / "controller.log", self._retention.log)

@@ -32,6 +32,7 @@ from jupyter_smx.engines.docker.teardown import exit_reasons, list_containers, r
 from jupyter_smx.engines.machine import agent_zipapp, request_validation
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.engines.machine.copy_workers import CopyWorkers
+from jupyter_smx.engines.machine.host_sweeps import HostSweeps
 from jupyter_smx.engines.machine.launch_hosts import launch_all
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle
@@ -109,6 +110,7 @@ class DockerEngine(Engine):
         self._images: Images | None = None
         self._preflight: Preflight | None = None
         self._copy_workers = CopyWorkers()
+        self._sweeps = HostSweeps(self.log)
         self._users = users.ContainerUser(str(self.user))
 
     def check_installed(self) -> None:
@@ -447,7 +449,4 @@ class DockerEngine(Engine):
         folders, away = await asyncio.to_thread(self._folders.try_to_close, cluster)
         if away is not None:
             raise self._folders.release_error(cluster, away) from away
-        for folder in folders:
-            left = await asyncio.to_thread(folder.sweep)
-            if left:
-                self.log.warning("cluster=%s released: %s", cluster, left)
+        await asyncio.to_thread(self._sweeps.sweep, cluster, folders)

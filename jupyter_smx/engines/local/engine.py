@@ -39,6 +39,7 @@ from jupyter_smx.engines.machine.host_folder import (
     handle_data,
     host_names,
 )
+from jupyter_smx.engines.machine.host_sweeps import HostSweeps
 from jupyter_smx.engines.machine.launch_hosts import launch_all
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle, HostHandle
@@ -112,6 +113,7 @@ class LocalEngine(Engine):
         """Clusters that a release killed and could not record yet."""
         off = "" if self.apply_limits else "LocalEngine.apply_limits is off"
         self._limits = LocalLimits(self._folders.clusters, off)
+        self._sweeps = HostSweeps(self.log)
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         """Return the command for each host, and the ``host.json`` that it would read; pure."""
@@ -402,8 +404,9 @@ class LocalEngine(Engine):
         if away is not None:
             raise self._folders.release_error(handle.cluster, away) from away
         self._released.discard(handle.cluster)
-        for left_behind in filter(None, (groups, *(folder.sweep() for folder in folders))):
-            self.log.warning("cluster=%s released: %s", handle.cluster, left_behind)
+        if groups:
+            self.log.warning("cluster=%s released: %s", handle.cluster, groups)
+        self._sweeps.sweep(handle.cluster, folders)
 
     def _host_names(self, handle: Handle) -> set[str]:
         """Name the hosts of a cluster, as its handle and its folder have them, also on a disk that refuses writes."""

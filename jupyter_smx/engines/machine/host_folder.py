@@ -241,23 +241,33 @@ class HostFolder(Struct, frozen=True):
             return []  # it was never described, or by a version that made none
 
     def sweep(self) -> str:
+        """Remove all that only a living host needs, and return what could not be removed. Blocks until it is deleted."""
+        return "; ".join(filter(None, (self.remove_files(), self.remove_names())))
+
+    def remove_names(self) -> str:
+        """Remove what takes no time: the socket, the short link and the control groups of an ended host. Blocks.
+
+        A sentence names what cannot be removed.
+        """
+        left = [_try_to_remove(self.socket)]
+        try:
+            short_path.remove_link(os.fspath(self.path))
+        except OSError as problem:
+            left.append(str(problem))
+        files = self._left_behind(left)
+        return "; ".join(filter(None, (files, cgroup_limits.remove_groups(self.control_groups()))))
+
+    def remove_files(self) -> str:
         """Remove what only a living host needs; the spool, ``agent.log`` and ``host.json`` stay. Blocks.
 
         What cannot be removed costs room on a disk and nothing else: a sentence names it.
         """
         with self._wait_copies_stopped():
-            left = [
-                *filter(
-                    None,
-                    (_try_to_remove(path) for path in (self.socket, *map(self.path.joinpath, host_layout.FOLDERS))),
-                )
-            ]
-        try:
-            short_path.remove_link(os.fspath(self.path))
-        except OSError as problem:
-            left.append(str(problem))
-        files = f"files of {self.path} could not be removed: {', '.join(left)}" if left else ""
-        return "; ".join(filter(None, (files, cgroup_limits.remove_groups(self.control_groups()))))
+            return self._left_behind([_try_to_remove(self.path / name) for name in host_layout.FOLDERS])
+
+    def _left_behind(self, problems: Iterable[str]) -> str:
+        named = ", ".join(filter(None, problems))
+        return f"files of {self.path} could not be removed: {named}" if named else ""
 
     @contextmanager
     def _wait_copies_stopped(self) -> Iterator[None]:

@@ -184,7 +184,7 @@ def test_a_release_takes_what_is_brought_when_the_copy_has_ended(
         copy = threads.submit(provide, host, private(tmp_path / "large"), given_up=in_the_middle)
         assert begun.wait(20)
         (host.path.parent / RELEASED_MARKER).touch()
-        sweep = threads.submit(host.sweep)
+        sweep = threads.submit(host.remove_files)
         with pytest.raises(UnavailableError, match="was released"):
             copy.result(20)
         assert sweep.result(20) == ""
@@ -195,7 +195,7 @@ def test_a_release_waits_for_no_copy_for_ever(host: HostFolder, monkeypatch: pyt
     monkeypatch.setattr(host_folder, "_COPY_TIMEOUT", 0.0)
     with file_lock.acquire(host.path.parent / FILES_LOCK, bool) as held:
         assert held
-        assert host.sweep() == ""
+        assert host.remove_files() == ""
     assert not (host.path / "given").exists()
 
 

@@ -114,7 +114,7 @@ def test_a_folder_that_is_deeper_than_python_goes_is_removed(folders: ClusterFol
     host = folders.host("c", "algo-1")
     (host.path / place).mkdir()
     subprocess.run([sys.executable, "-c", DIG, host.path / place], check=True)
-    assert host.sweep() == ""
+    assert host.remove_files() == ""
     if place == "spool":
         assert prune_hosts(folders.clusters, [], time.time() + 1) == ["c"]
     assert not (host.path / place).exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
 import shutil
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import jupyter_smx
+from plugins import temporary_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ def _seen(path: Path) -> Path:
         return path
     shown = Path(tempfile.mkdtemp(prefix="smx-shown-", dir="/run"))
     shown.chmod(0o755)
-    atexit.register(shown.rmdir)
+    temporary_files.AT_END.append(shown.rmdir)
     return shown
 
 

@@ -241,7 +241,7 @@ class HostFolder(Struct, frozen=True):
             return []  # it was never described, or by a version that made none
 
     def sweep(self) -> str:
-        """Remove all that only a living host needs, and return what could not be removed. Blocks until it is deleted."""
+        """Remove all that only a living host needs; return what could not be removed. Blocks until it is deleted."""
         return "; ".join(filter(None, (self.remove_files(), self.remove_names())))
 
     def remove_names(self) -> str:

@@ -23,7 +23,7 @@ class HostSweeps:
     The thread ends with the process, and the next controller removes the rest by :func:`sweep_released`.
     """
 
-    def __init__(self, log: logging.Logger | logging.LoggerAdapter[logging.Logger], patience: float = PATIENCE) -> None:
+    def __init__(self, log: logging.Logger, patience: float = PATIENCE) -> None:
         self._log = log
         self._patience = patience
         self._lock = threading.Lock()

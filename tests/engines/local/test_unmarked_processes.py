@@ -38,7 +38,7 @@ def open_terminal():
     take = lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     return dict(stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[ours], preexec_fn=take)
 
-words = [shutil.which("sleep"), "{seconds}"]
+words = [shutil.which(word) or word for word in {words}]
 subprocess.Popen(words, env={environment}, start_new_session=True, cwd={cwd!r}, **{streams})
 print("started", flush=True)
 signal.pause()
@@ -49,7 +49,16 @@ LOGS = {"environment": "{'HOME': '/'}", "cwd": "/", "streams": "{}"}
 WITH_A_PATH = {"environment": "{'PATH': '/bin'}", "cwd": None, "streams": QUIET}
 ON_A_TERMINAL = {"environment": "{'HOME': '/'}", "cwd": "/", "streams": "open_terminal()"}
 ELSEWHERE = {"environment": "{'HOME': '/'}", "cwd": "/", "streams": QUIET}
+FORKED_TWICE = {**ELSEWHERE, "words": ["sh", "-c", "sleep SECONDS &"]}
 PLAIN = {"isolate": False, "apply_limits": False}
+
+
+def daemon_code(how: dict[str, object], seconds: str) -> str:
+    """Write the code of a job that starts a daemon, itself or by a shell that ends at once."""
+    given: object = how.get("words", ["sleep", "SECONDS"])
+    assert isinstance(given, list)
+    words = [word.replace("SECONDS", seconds) for word in given]
+    return DAEMON.format(**{**how, "words": words})
 
 
 def daemons(seconds: str) -> list[int]:
@@ -69,7 +78,7 @@ async def orphaned(world: LocalHarness, how: dict[str, object], seconds: str) ->
     """Let a job start a daemon, and kill everything of the host that carries its mark."""
     handle = await world.acquire()
     async with AgentClient(world.engine, handle) as client:
-        job = await client.run(DAEMON.format(seconds=seconds, **how))
+        job = await client.run(daemon_code(how, seconds))
         await client.wait_for_log(job, b"started")
     await eventually(lambda: len(daemons(seconds)) == 1, "the daemon runs")
     marked = [seen.pid for seen in process_scan.cluster_processes(handle.cluster)]
@@ -82,8 +91,8 @@ async def orphaned(world: LocalHarness, how: dict[str, object], seconds: str) ->
 
 @pytest.mark.parametrize(
     "how",
-    [SAYS_NOTHING, WITH_A_PATH, LOGS, ELSEWHERE, ON_A_TERMINAL],
-    ids=["in the folder", "in the folder with a path", "writes to the log", "elsewhere", "on a terminal"],
+    [SAYS_NOTHING, WITH_A_PATH, LOGS, ELSEWHERE, ON_A_TERMINAL, FORKED_TWICE],
+    ids=["in the folder", "with a path", "writes to the log", "elsewhere", "on a terminal", "forked twice"],
 )
 async def test_a_daemon_without_a_mark_ends_with_its_host(tmp_path: Path, how: dict[str, object], seconds: str) -> None:
     world = LocalHarness(tmp_path / "smx", **PLAIN)
@@ -94,14 +103,16 @@ async def test_a_daemon_without_a_mark_ends_with_its_host(tmp_path: Path, how: d
     await world.close()
 
 
-@pytest.mark.parametrize("how", [ELSEWHERE, ON_A_TERMINAL], ids=["without a terminal", "on a terminal"])
+@pytest.mark.parametrize(
+    "how", [ELSEWHERE, ON_A_TERMINAL, FORKED_TWICE], ids=["without a terminal", "on a terminal", "forked twice"]
+)
 async def test_a_daemon_without_a_mark_ends_with_its_agent_before_any_release(
     tmp_path: Path, how: dict[str, object], seconds: str
 ) -> None:
     world = LocalHarness(tmp_path / "smx", **PLAIN)
     handle = await world.acquire()
     async with AgentClient(world.engine, handle) as client:
-        job = await client.run(DAEMON.format(seconds=seconds, **how))
+        job = await client.run(daemon_code(how, seconds))
         await client.wait_for_log(job, b"started")
         world.kill_agent(handle.cluster, "algo-1")
     await eventually(lambda: daemons(seconds) == [], "it ended")

@@ -77,7 +77,14 @@ class SharedMachine:
             finally:
                 process.kill()
                 process.wait()
+        self._remove_links()
         shutil.rmtree(self.folder)
+
+    def _remove_links(self) -> None:
+        """Remove the short names of hosts, whose agents ended with the namespaces."""
+        for path in Path("/tmp").glob("smx-*"):
+            if path.is_symlink() and path.readlink().is_relative_to(self.folder):
+                path.unlink()
 
     def _write_accounts(self) -> None:
         for kind, line in (("passwd", "{0}:x:{1}:{1}::{2}:/bin/sh\n"), ("group", "{0}:x:{1}:\n")):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from fault_helpers import break_connection, is_reachable_again, is_unreachable, remark, waits_for
 from ssh_controller import PATIENCE, living
+from world import frozen
 
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -60,6 +62,28 @@ def test_of_twelve_jobs_six_run_on_three_machines_with_two_slots_and_six_wait_in
     assert [len(world.agents_of(machine)) for machine in world.machines] == [2, 2, 2]
     gate.touch()
     assert [(job.wait().state.value, job.runs()) for job in jobs] == [("Completed", 1)] * 12
+
+
+@pytest.mark.heavy("ssh")
+def test_an_agent_that_is_stopped_is_named_with_its_machine_and_what_continues_it(
+    ssh_controller: SshControllerWorld,
+) -> None:
+    world, one, gate = ssh_controller, ssh_controller.world["one"], ssh_controller.gate()
+    job = world.submit(gate=gate)
+    job.until_it_says("begun")
+    (agent,) = world.agents_of(one)
+    there = pid_on_machine(agent)
+    sentence = f"its agent, process {there} on {one.alias}, is stopped (SIGSTOP). `kill -CONT {there}` on {one.alias}"
+    with frozen(agent):
+        gate.touch()
+        job.until(lambda seen: sentence in remark(seen), "it says so")
+    assert (job.wait().state.value, job.runs(), job.log()) == ("Completed", 1, "begun\ndone\n")
+
+
+def pid_on_machine(pid: int) -> int:
+    """Return the number that a process has in the namespace of its machine."""
+    (line,) = [each for each in Path(f"/proc/{pid}/status").read_text().splitlines() if each.startswith("NSpid:")]
+    return int(line.split()[-1])
 
 
 @pytest.mark.heavy("ssh")

@@ -1,7 +1,7 @@
 """Run two jobs that write to the literal ``/opt/ml``, a file of its own since it runs as a program.
 
-``python shared_opt_ml.py FOLDER`` needs mount and process namespaces of its own: it mounts an empty ``/opt``. Prints
-JSON.
+``python shared_opt_ml.py FOLDER [OPTION]`` needs process namespaces and an empty ``/opt`` of its own. ``OPTION`` is a
+line of configuration. Prints JSON.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from jupyter_smx.agent.system.isolation import mounts
-
-_CONFIG = "c.LocalEngine.isolate = False\nc.LocalEngine.use_machine_opt_ml = True\n"
+_CONFIG = "c.LocalEngine.use_machine_opt_ml = True\n"
 _OTHER_TYPE = "ml.m5.large"
 """Type of hosts that the warm pool cannot serve."""
 _SCRIPT = """\
@@ -38,10 +36,9 @@ def smx(*words: str, **variables: str) -> str:
 def main() -> None:
     """Run the jobs on one warm pool, then on hosts that would share its folder; say what is there afterwards."""
     folder = Path(sys.argv[1])
-    mounts.mount("tmpfs", "/opt", "tmpfs", 0, "mode=755")
     config = folder / "config"
     config.mkdir()
-    (config / "jupyter_smx_config.py").write_text(_CONFIG)
+    (config / "jupyter_smx_config.py").write_text("\n".join([_CONFIG, *sys.argv[2:]]))
     os.environ |= {
         "JUPYTER_CONFIG_DIR": os.fspath(config),
         "JUPYTER_SMX_DATA_DIR": os.fspath(folder / "smx"),

@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 PROGRAM = Path(__file__).with_name("shared_opt_ml.py")
 NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+EMPTY_OPT = "mount -t tmpfs -o mode=755 tmpfs /opt"
+IN_NAMESPACES = (*NAMESPACES, "sh", "-ec", f'{EMPTY_OPT}; exec "$@"', "sh")
+"""A machine whose hosts could have namespaces of their own."""
+WITHOUT_RIGHTS = "setpriv --bounding-set=-all --inh-caps=-all --no-new-privs"
+IN_A_POD = (
+    *(NAMESPACES[0], "--user", "--map-root-user", *NAMESPACES[1:]),
+    *("sh", "-ec", f'{EMPTY_OPT}; echo 0 >/proc/sys/user/max_user_namespaces; exec {WITHOUT_RIGHTS} -- "$@"', "sh"),
+)
+"""Root of a container without capabilities, which can make no namespaces, as in most pods."""
 PATIENCE = 240.0
+PROGRAMS = ("unshare", "setpriv", "mount")
 
 
-def test_files_in_the_literal_folder_are_collected_and_the_next_job_finds_none(tmp_path: Path) -> None:
-    if os.getuid() != 0 or shutil.which("unshare") is None or sys.base_prefix.startswith("/opt/"):
-        pytest.skip("only root mounts an /opt of its own, in which no Python is")
-    command = ["timeout", "-s", "KILL", f"{PATIENCE}", *NAMESPACES, sys.executable, PROGRAM, tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+def run(surroundings: tuple[str, ...], *words: object) -> subprocess.CompletedProcess[str]:
+    command = ["timeout", "-s", "KILL", f"{PATIENCE}", *surroundings, sys.executable, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+
+
+def check_possible(surroundings: tuple[str, ...]) -> None:
+    """Skip a test where a Python is in /opt, or the machine gives no such surroundings."""
+    if not all(map(shutil.which, PROGRAMS)) or sys.base_prefix.startswith("/opt/"):
+        pytest.skip("needs util-linux, and a Python that is not in /opt")
+    if run(surroundings, "-c", "").returncode:
+        pytest.skip("this machine gives no such namespaces")
+
+
+def check_jobs(told: dict[str, Any]) -> None:
+    """Check what each job found and left, and that no other host had the folder at the same time."""
     assert all("found [] False" in run and "Completed" in run for run in told["runs"]), told
     assert told["outputs"] == ["model.tar.gz"] * 2
     assert "links in the /opt/ml of the machine" in told["why"]
@@ -34,3 +52,33 @@ def test_files_in_the_literal_folder_are_collected_and_the_next_job_finds_none(t
     assert "found" not in told["other_controller"]
     assert "found [] False" in told["other_pool"], "the idle pool made room"
     assert "Completed" in told["other_pool"]
+
+
+def test_files_in_the_literal_folder_are_collected_and_the_next_job_finds_none(tmp_path: Path) -> None:
+    check_possible(IN_NAMESPACES)
+    done = run(IN_NAMESPACES, PROGRAM, tmp_path, "c.LocalEngine.isolate = False")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    check_jobs(told)
+    assert "LocalEngine.isolate is off" in told["doctor"]
+
+
+def test_a_pod_without_rights_has_the_literal_folder_by_the_option_alone(tmp_path: Path) -> None:
+    """The hosts find out by themselves that they have no namespaces, and the reason is that of the system."""
+    check_possible(IN_A_POD)
+    done = run(IN_A_POD, PROGRAM, tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    check_jobs(told)
+    assert "isolation: variables" in told["doctor"]
+    assert "reason: unshare: " in told["doctor"]
+
+
+def test_a_pod_has_no_rights() -> None:
+    """The surroundings of the test above are those of a pod: what makes a namespace fails."""
+    check_possible(IN_A_POD)
+    source = (
+        "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True); "
+        "print(os.getuid(), [libc.unshare(flag) for flag in (0x20000, 0x10000000)], os.access('/opt', os.W_OK))"
+    )
+    assert run(IN_A_POD, "-c", source).stdout.split("\n")[0] == "0 [-1, -1] True"

@@ -82,7 +82,7 @@ class SharedMachine:
 
     def _remove_links(self) -> None:
         """Remove the short names of hosts, whose agents ended with the namespaces."""
-        for path in Path("/tmp").glob("smx-*"):
+        for path in Path("/tmp").glob("smx-*"):  # noqa: S108 - where agents make them
             if path.is_symlink() and path.readlink().is_relative_to(self.folder):
                 path.unlink()
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Set
+import select
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, NoReturn, Set
 
 from jupyter_smx.agent.remote.verb_error import VerbError
 from jupyter_smx.agent.system.files import host_layout, rmtree, short_path
@@ -12,7 +16,12 @@ from jupyter_smx.agent.system.processes import process_table
 from jupyter_smx.agent.system.resources import cgroup_limits
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
+    from jupyter_smx.agent.remote.cluster_store import ClusterStore
+
+
+PATIENCE = 3.0
+"""Seconds that a release waits for the deletion of files."""
+_PIECE = 65_536
 
 
 def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
@@ -52,16 +61,74 @@ def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
             rule="A process waits for a device or a network disk.",
             transient=True,
         )
-    problems = [problem for name in hosts for problem in _sweep(store, name)]
-    kept = cgroup_limits.remove_groups(groups)
-    return {"left": [*problems, kept] if kept else problems}
+    roots = [store.folder(name).root for name in hosts]
+    links = [_try(short_path.remove_link, root) for root in roots]
+    problems = links + [_try(rmtree.remove, os.path.join(root, host_layout.SOCKET)) for root in roots]
+    problems += [cgroup_limits.remove_groups(groups), *_sweep(roots)]
+    return {"left": [problem for problem in problems if problem]}
 
 
-def _sweep(store: ClusterStore, name: HostName) -> List[str]:
-    root = store.folder(name).root
-    paths = [os.path.join(root, entry) for entry in (host_layout.SOCKET, *host_layout.FOLDERS)]
-    left = [_try(rmtree.remove, path) for path in paths] + [_try(short_path.remove_link, root)]
-    return [problem for problem in left if problem]
+def _sweep(roots: List[str]) -> List[str]:
+    """Delete the folders of hosts in a process of its own; return what could not be deleted.
+
+    Folders of many files may take longer than ``PATIENCE`` seconds; then the process continues without this one.
+    """
+    reader, writer = os.pipe()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        return _delete(roots)
+    if child == 0:
+        _delete_and_exit(roots, writer)
+    os.close(writer)
+    try:
+        text = _read_until_end(reader, time.monotonic() + PATIENCE)
+    finally:
+        os.close(reader)
+    if not text:
+        return []  # it continues
+    os.waitpid(child, 0)
+    problems: List[str] = json.loads(text)
+    return problems
+
+
+def _delete(roots: List[str]) -> List[str]:
+    return [_try(rmtree.remove, os.path.join(root, name)) for root in roots for name in host_layout.FOLDERS]
+
+
+def _delete_and_exit(roots: List[str], writer: int) -> NoReturn:
+    """Delete the folders, write what could not be deleted, and exit. Holds nothing open that a caller waits for."""
+    try:
+        os.setsid()
+        _release_streams()
+        text = json.dumps(_delete(roots)).encode()
+        while text:
+            text = text[os.write(writer, text) :]
+    finally:
+        os._exit(0)
+
+
+def _release_streams() -> None:
+    """Replace the standard streams, whose end the other side of the connection awaits."""
+    with contextlib.suppress(OSError):
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        return
+    os.closerange(0, 3)
+
+
+def _read_until_end(reader: int, end: float) -> bytes:
+    """Read what is written until the other side closes; "" if that is later than ``end``, by the monotonic clock."""
+    text = b""
+    while select.select([reader], [], [], max(0.0, end - time.monotonic()))[0]:
+        piece = os.read(reader, _PIECE)
+        if not piece:
+            return text
+        text += piece
+    return b""
 
 
 def _groups(store: ClusterStore, cluster: str, hosts: Iterable[str]) -> List[str]:

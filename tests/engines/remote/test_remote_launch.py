@@ -1,17 +1,27 @@
-"""Launches on machines that are asked side by side: the agent is packed once, and no slot is given to two clusters."""
+"""Launches on machines that are asked side by side: the agent is packed once, and no slot is given to two clusters.
+
+Releases there wait for no folder of many files.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from shell_engine import ShellEngine, ShellMachine
 
+from jupyter_smx.agent.remote import release
+from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
+from jupyter_smx.agent.system.files import rmtree
 from jupyter_smx.engines.base import ClusterRequest, HostSpec, stopped_process
 from jupyter_smx.engines.machine import agent_zipapp
 from jupyter_smx.engines.remote import account
@@ -21,7 +31,7 @@ from jupyter_smx.engines.remote.machine import NoAnswerError, NoSessionError, No
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
-from jupyter_smx.testing.eventually import eventually
+from jupyter_smx.testing.eventually import eventually, eventually_blocking
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -287,3 +297,76 @@ async def test_a_single_machine_that_is_off_is_waited_for_with_since_when(
     assert away.value.transient
     engine.faults["b"].clear()
     assert await launch(engine, "fourth") == {"algo-1": "b"}
+
+
+@pytest.fixture
+def ended_host(tmp_path: Path) -> tuple[ClusterStore, Path]:
+    """Give a machine's records with a host that has ended, and the host's folder."""
+    store, name = ClusterStore(os.fspath(tmp_path / "machine")), HostName("c", "algo-1")
+    store.describe(name, {"hosts": ["algo-1"]})
+    root = Path(store.folder(name).root)
+    for each in ("ml/files", "tmp", "spool"):
+        (root / each).mkdir(parents=True)
+    return store, root
+
+
+RELEASE = {"cluster": "c", "machine": "a", "timeout": 5.0}
+
+
+def test_a_release_on_a_machine_does_not_wait_for_many_files(
+    ended_host: tuple[ClusterStore, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, root = ended_host
+    real, gate = rmtree.remove, tmp_path / "gate"
+    os.mkfifo(gate)
+
+    def remove(path: str) -> None:
+        if path.endswith("/ml"):
+            gate.read_text()
+        real(path)
+
+    monkeypatch.setattr(rmtree, "remove", remove)
+    monkeypatch.setattr(release, "PATIENCE", 0.01)
+    assert release.release(store, RELEASE) == {"left": []}
+    assert (root / "ml").exists()
+    gate.write_text("go on")
+    eventually_blocking(lambda: not (root / "ml").exists() and not (root / "tmp").exists(), "they are deleted")
+    assert (root / "spool").exists()
+
+
+def test_a_release_on_a_machine_names_what_it_cannot_delete(
+    ended_host: tuple[ClusterStore, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, root = ended_host
+    real = rmtree.remove
+
+    def remove(path: str) -> None:
+        if path.endswith("/ml"):
+            raise OSError(errno.EBUSY, "Device or resource busy", path)
+        real(path)
+
+    monkeypatch.setattr(rmtree, "remove", remove)
+    assert release.release(store, RELEASE) == {"left": [f"{root}/ml: Device or resource busy"]}
+    monkeypatch.setattr(rmtree, "remove", real)
+    assert release.release(store, RELEASE) == {"left": []}
+    assert sorted(path.name for path in root.iterdir()) == ["claim", "host.json", "spool"]
+
+
+def test_the_process_that_deletes_files_keeps_no_connection_open(ended_host: tuple[ClusterStore, Path]) -> None:
+    """A session of ssh ends when all copies of its streams are closed."""
+    store, root = ended_host
+    gate = root / "gate"
+    os.mkfifo(gate)
+    code = (
+        "import json, sys; from jupyter_smx.agent.remote import release;"
+        "from jupyter_smx.agent.system.files import rmtree;"
+        "from jupyter_smx.agent.remote.cluster_store import ClusterStore; real = rmtree.remove;"
+        "rmtree.remove = lambda path: (path.endswith('/ml') and open(sys.argv[2]).read(), real(path));"
+        "release.PATIENCE = 0.01; print(release.release(ClusterStore(sys.argv[1]), json.loads(sys.argv[3])))"
+    )
+    words = [sys.executable, "-c", code, store.root, gate, json.dumps(RELEASE)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "{'left': []}\n"
+    assert (root / "ml").exists()
+    gate.write_text("go on")
+    eventually_blocking(lambda: not (root / "ml").exists(), "it is deleted")

@@ -6,13 +6,14 @@ import re
 import shutil
 import subprocess
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 from containers import CONFIG, MEMORY, Containers, said
 from disks import Disk, mounted
-from world import PATIENCE, kill, surround
+from world import PATIENCE, frozen, kill, surround
 
 from jupyter_smx.engines.docker.daemon import users
 from jupyter_smx.model.spec.channel import Channel
@@ -22,7 +23,6 @@ from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from world import Ran
 
@@ -215,6 +215,29 @@ def test_containers_that_are_killed_paused_or_out_of_memory_end_their_jobs_with_
     assert (ended.state, stopped.log()) == (STOPPED, "begun\n")
     containers.client.release(resumed.job().cluster)
     containers.nothing_is_left()
+
+
+def test_an_agent_that_a_signal_has_stopped_in_its_container_is_named_with_what_continues_it(
+    containers: Containers,
+) -> None:
+    gate = containers.gate()
+    job = containers.submit(gate=gate)
+    job.until_it_says("begun")
+    agent = _agent_of(containers, job)
+    with frozen(agent):
+        containers.open(job, gate)
+        sentence = f"its agent, process {agent}, is stopped (SIGSTOP). `kill -CONT {agent}` continues it."
+        eventually_blocking(lambda: sentence in said(job), "it says so", within=PATIENCE)
+    assert (job.wait().state, job.log()) == (COMPLETED, "begun\ndone\n")
+    containers.nothing_is_left()
+
+
+def _agent_of(world: Containers, job: Ran) -> int:
+    """Return the process of an agent, which is the first one of its container or the child of that one."""
+    first = int(world.ask("inspect", "--format", "{{.State.Pid}}", world.container(job)))
+    children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+    serves = [int(pid) for pid in children if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+    return (*serves, first)[0]
 
 
 def _is_killed(world: Containers, job: Ran) -> None:

@@ -61,14 +61,14 @@ def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
             rule="A process waits for a device or a network disk.",
             transient=True,
         )
-    roots = [store.folder(name).root for name in hosts]
-    links = [_try(short_path.remove_link, root) for root in roots]
-    problems = links + [_try(rmtree.remove, os.path.join(root, host_layout.SOCKET)) for root in roots]
-    problems += [cgroup_limits.remove_groups(groups), *_sweep(roots)]
+    folders = [store.folder(name).root for name in hosts]
+    links = [_try(short_path.remove_link, folder) for folder in folders]
+    problems = links + [_try(rmtree.remove, os.path.join(folder, host_layout.SOCKET)) for folder in folders]
+    problems += [cgroup_limits.remove_groups(groups), *_sweep(folders)]
     return {"left": [problem for problem in problems if problem]}
 
 
-def _sweep(roots: List[str]) -> List[str]:
+def _sweep(folders: List[str]) -> List[str]:
     """Delete the folders of hosts in a process of its own; return what could not be deleted.
 
     Folders of many files may take longer than ``PATIENCE`` seconds; then the process continues without this one.
@@ -79,9 +79,9 @@ def _sweep(roots: List[str]) -> List[str]:
     except OSError:
         os.close(reader)
         os.close(writer)
-        return _delete(roots)
+        return _delete(folders)
     if child == 0:
-        _delete_and_exit(roots, writer)
+        _delete_and_exit(folders, writer)
     os.close(writer)
     try:
         text = _read_until_end(reader, time.monotonic() + PATIENCE)
@@ -94,16 +94,16 @@ def _sweep(roots: List[str]) -> List[str]:
     return problems
 
 
-def _delete(roots: List[str]) -> List[str]:
-    return [_try(rmtree.remove, os.path.join(root, name)) for root in roots for name in host_layout.FOLDERS]
+def _delete(folders: List[str]) -> List[str]:
+    return [_try(rmtree.remove, os.path.join(folder, name)) for folder in folders for name in host_layout.FOLDERS]
 
 
-def _delete_and_exit(roots: List[str], writer: int) -> NoReturn:
+def _delete_and_exit(folders: List[str], writer: int) -> NoReturn:
     """Delete the folders, write what could not be deleted, and exit. Holds nothing open that a caller waits for."""
     try:
         os.setsid()
         _release_streams()
-        text = json.dumps(_delete(roots)).encode()
+        text = json.dumps(_delete(folders)).encode()
         while text:
             text = text[os.write(writer, text) :]
     finally:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from jupyter_smx.model.name import slug
 from jupyter_smx.model.spec.channel import input_folder
 from jupyter_smx.policy.hosts.job_folders import has_opt_ml, missing_folder_cure, with_variables
+from jupyter_smx.policy.hosts.library_versions import version_cure
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import Host
@@ -110,6 +111,8 @@ def _general_cure(spec: JobSpec, end: HostEnd, folder: NotebookFolder) -> str:
     exception = end.exception
     if exception is None:
         return _sentence_cure(spec, end, folder)
+    if old := version_cure(exception, keyword=spec.spelling == "keyword"):
+        return old
     if exception.type in ("ModuleNotFoundError", "ImportError") and (found := _MODULE.search(exception.message)):
         return _module_cure(spec, found[1], folder)
     if exception.type == "NameError" and (found := _NAME.search(exception.message)):

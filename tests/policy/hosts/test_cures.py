@@ -232,6 +232,11 @@ def test_a_module_of_sagemakers_images_is_said_to_be_one(beside: Path, module: s
     assert "--source-dir" in cure(beside, "ModuleNotFoundError", f"No module named {module!r}")
 
 
+def test_a_call_of_an_older_library_names_its_version(beside: Path) -> None:
+    said = "module 'numpy' has no attribute 'float'."
+    assert cure(beside, "AttributeError", said).startswith("The script is written for numpy<1.24. Add that line")
+
+
 def test_without_a_notebook_the_folder_is_named(beside: Path) -> None:
     found = cure(beside, *NO_MODULE, notebook="")
     assert found == f"helper is in {beside} but not in the job. Add --source-dir ."

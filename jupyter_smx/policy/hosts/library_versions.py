@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import RemoteException
 
 
-class _Removal(NamedTuple):
+class RemovedCall(NamedTuple):
     """A call that a library no longer has."""
 
     errors: frozenset[str]
@@ -21,37 +21,37 @@ class _Removal(NamedTuple):
     requirement: str
 
 
-def _removal(errors: str, message: str, requirement: str) -> _Removal:
-    return _Removal(frozenset(errors.split()), re.compile(message), requirement)
+def _removed(errors: str, message: str, requirement: str) -> RemovedCall:
+    return RemovedCall(frozenset(errors.split()), re.compile(message), requirement)
 
 
 _IMPORT = "ImportError ModuleNotFoundError"
-_REMOVALS = (
-    _removal(
+REMOVED_CALLS = (
+    _removed(
         "AttributeError",
         "^module 'numpy' has no attribute '(?:bool|complex|float|int|long|object|str|unicode)'",
         "numpy<1.24",
     ),
-    _removal("AttributeError", r"^`np\.\w+` was removed in the NumPy 2\.0 release", "numpy<2"),
-    _removal("AttributeError", "^module 'numpy' has no attribute '(?:in1d|trapz)'", "numpy<2.4"),
-    _removal("TypeError", r"^read_csv\(\) got an unexpected keyword argument '(?:error|warn)_bad_lines'", "pandas<2"),
-    _removal(_IMPORT, r"\bsklearn\.externals\b", "scikit-learn<0.23"),
-    _removal("AttributeError", r"^'\w+' object has no attribute 'get_feature_names'", "scikit-learn<1.2"),
-    _removal(
+    _removed("AttributeError", r"^`np\.\w+` was removed in the NumPy 2\.0 release", "numpy<2"),
+    _removed("AttributeError", "^module 'numpy' has no attribute '(?:in1d|trapz)'", "numpy<2.4"),
+    _removed("TypeError", r"^read_csv\(\) got an unexpected keyword argument '(?:error|warn)_bad_lines'", "pandas<2"),
+    _removed(_IMPORT, r"\bsklearn\.externals\b", "scikit-learn<0.23"),
+    _removed("AttributeError", r"^'\w+' object has no attribute 'get_feature_names'", "scikit-learn<1.2"),
+    _removed(
         "TypeError",
         r"^OneHotEncoder\.__init__\(\) got an unexpected keyword argument 'sparse'",
         "scikit-learn<1.4",
     ),
-    _removal(_IMPORT, r"^No module named 'tensorflow\.contrib\b", "tensorflow<2"),
-    _removal("AttributeError", "^module 'tensorflow' has no attribute '(?:placeholder|Session|app)'", "tensorflow<2"),
-    _removal(_IMPORT, "^cannot import name 'multi_gpu_model' from '(?:tensorflow|keras)", "tensorflow<2.4"),
-    _removal("AttributeError", "^module 'tensorflow' has no attribute 'estimator'", "tensorflow<2.16"),
-    _removal(
+    _removed(_IMPORT, r"^No module named 'tensorflow\.contrib\b", "tensorflow<2"),
+    _removed("AttributeError", "^module 'tensorflow' has no attribute '(?:placeholder|Session|app)'", "tensorflow<2"),
+    _removed(_IMPORT, "^cannot import name 'multi_gpu_model' from '(?:tensorflow|keras)", "tensorflow<2.4"),
+    _removed("AttributeError", "^module 'tensorflow' has no attribute 'estimator'", "tensorflow<2.16"),
+    _removed(
         "ValueError",
         r"^(?:Invalid filepath extension for saving|The filepath provided must end in `\.keras`)",
         "tensorflow<2.16",
     ),
-    _removal("UnpicklingError", "^Weights only load failed", "torch<2.6"),
+    _removed("UnpicklingError", "^Weights only load failed", "torch<2.6"),
 )
 
 
@@ -61,7 +61,7 @@ def version_cure(exception: RemoteException, *, keyword: bool) -> str:
     ``keyword`` spells options as keywords of Python.
     """
     found = next(
-        (row for row in _REMOVALS if exception.type in row.errors and row.message.search(exception.message)), None
+        (row for row in REMOVED_CALLS if exception.type in row.errors and row.message.search(exception.message)), None
     )
     if found is None:
         return ""

@@ -51,6 +51,14 @@ REMOVED_CALLS = (
         r"^(?:Invalid filepath extension for saving|The filepath provided must end in `\.keras`)",
         "tensorflow<2.16",
     ),
+    _removed("ValueError", r"^Argument\(s\) not recognized: \{'(?:lr|decay)'", "tensorflow<2.16"),
+    _removed(_IMPORT, "^cannot import name 'load_metric' from 'datasets'", "datasets<3"),
+    _removed(_IMPORT, "^cannot import name 'AdamW' from 'transformers'", "transformers<4.50"),
+    _removed(
+        "TypeError",
+        r"TrainingArguments\.__init__\(\) got an unexpected keyword argument 'evaluation_strategy'",
+        "transformers<4.46",
+    ),
     _removed("UnpicklingError", "^Weights only load failed", "torch<2.6"),
 )
 

@@ -40,6 +40,14 @@ def cure(error: str, message: str, *, keyword: bool = False) -> str:
         ("ImportError", "cannot import name 'multi_gpu_model' from 'tensorflow.keras.utils'", "tensorflow<2.4"),
         ("ValueError", KERAS, "tensorflow<2.16"),
         ("ValueError", CALLBACK, "tensorflow<2.16"),
+        ("ValueError", "Argument(s) not recognized: {'lr': 0.001}", "tensorflow<2.16"),
+        ("ImportError", "cannot import name 'load_metric' from 'datasets' (/x.py)", "datasets<3"),
+        ("ImportError", "cannot import name 'AdamW' from 'transformers' (/x.py)", "transformers<4.50"),
+        (
+            "TypeError",
+            "Seq2SeqTrainingArguments.__init__() got an unexpected keyword argument 'evaluation_strategy'",
+            "transformers<4.46",
+        ),
         ("UnpicklingError", "Weights only load failed. This file can still be loaded", "torch<2.6"),
     ],
 )

@@ -199,9 +199,10 @@ def _strategy(spec: CompleteSpec, found: Optional[Distribution]) -> str:
 
 
 def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
-    """Return the variables by which the processes of several hosts find each other; those of the request win.
+    """Return the variables by which the processes of a job find each other; those of the request win.
 
-    SageMaker's image of PyTorch sets them for every job, so a script that starts a process group itself finds them.
+    SageMaker's image of PyTorch sets them for every job, also on one host, so a script that starts a process group
+    itself finds them.
     """
     if spec["kind"] != "train":
         return {}
@@ -209,7 +210,7 @@ def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
     ours: Dict[str, str] = {}
     if found is not None and found.driven:
         ours.update(NCCL_SOCKET_IFNAME=host_info.interface, GLOO_SOCKET_IFNAME=host_info.interface)
-    elif not is_sdk3_driven(spec) and (found is not None or len(host_info.hosts) > 1):
+    elif not is_sdk3_driven(spec):
         _own, framework = split(spec.get("hyperparameters") or {})
         master = training_toolkit.master(training_toolkit.distribution_groups(framework, host_info), host_info)
         ours.update(MASTER_ADDR=host_info.address_of(master), MASTER_PORT=str(host_info.port))

@@ -234,7 +234,7 @@ ALONE = {"hosts": ["algo-1"], "groups": []}
         ({}, on("algo-2", base="/data/ml", addresses={"algo-1": "127.7.7.1"}), ["127.7.7.1", "7777", "eth0", "eth0"]),
         ({"environment": {"MASTER_PORT": "1"}}, on("algo-2"), ["algo-1", "1", "eth0", "eth0"]),
         ({}, on("algo-2", hosts=["algo-3", "algo-2", "algo-10"]), ["algo-10", "7777", "eth0", "eth0"]),
-        ({}, on("algo-1", "homogeneousCluster", **ALONE), [None] * 4),
+        ({}, on("algo-1", "homogeneousCluster", **ALONE), ["algo-1", "7777", "eth0", "eth0"]),
         ({"contract": "v3"}, on("algo-1"), [None] * 4),
         ({"kind": "process"}, on("algo-1"), [None] * 4),
     ],

@@ -220,3 +220,16 @@ def test_each_test_that_a_page_for_operators_names_exists() -> None:
 def test_the_page_of_differences_has_each_version_that_a_failure_names() -> None:
     page = (DOCS / "users/reference/differences.md").read_text(encoding="utf-8")
     assert [call.requirement for call in REMOVED_CALLS if f"`{call.requirement}`" not in page] == []
+
+
+def rows_of_surroundings() -> list[str]:
+    lines = (DOCS / "operators" / "surroundings.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if line.startswith("| ") and not line.startswith("| surroundings |")]
+    return [row for row in rows if set(row) - set("|- ")]
+
+
+@pytest.mark.parametrize("row", rows_of_surroundings(), ids=lambda row: row.split("|")[1].strip()[:40])
+def test_every_row_of_the_surroundings_names_a_test_or_says_how_it_was_tried(row: str) -> None:
+    paths = re.findall(r"`((?:tests|ui-tests|src)/[^`]*)`", row)
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert paths or "by hand" in row or "not tried" in row

@@ -57,7 +57,7 @@ REMOVED_CALLS = (
     _removed(
         "TypeError",
         r"TrainingArguments\.__init__\(\) got an unexpected keyword argument 'evaluation_strategy'",
-        "transformers<4.46",
+        "transformers<4.50",
     ),
     _removed("UnpicklingError", "^Weights only load failed", "torch<2.6"),
 )

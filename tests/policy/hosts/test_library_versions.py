@@ -46,7 +46,7 @@ def cure(error: str, message: str, *, keyword: bool = False) -> str:
         (
             "TypeError",
             "Seq2SeqTrainingArguments.__init__() got an unexpected keyword argument 'evaluation_strategy'",
-            "transformers<4.46",
+            "transformers<4.50",
         ),
         ("UnpicklingError", "Weights only load failed. This file can still be loaded", "torch<2.6"),
     ],

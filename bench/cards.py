@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.place import percentile
+from bench.place import percentile, print_machine
 
 ROOT = Path(__file__).parent.parent
 # The server and the page of the browser tests, and the plugins of both kinds of tests.
@@ -84,6 +84,7 @@ def run(options: argparse.Namespace) -> None:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only wanted here
 
     sides = installations(options.other)
+    print_machine((*([Path(options.other)] if options.other else []), ROOT))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path(), args=ARGUMENTS)
         print_cards(measure(browser, sides, options.rounds))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import platform
+import subprocess
 import tempfile
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx import controller_launch
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 120.0
 """Seconds that the slowest import may take."""
+ROOT = Path(__file__).parent.parent
+GIB = 1 << 30
 
 
 @contextmanager
@@ -66,6 +71,20 @@ def wait_for_preload(of: Any, modules: tuple[str, ...]) -> None:
             return
         time.sleep(0.1)
     raise SystemExit(f"The pool never preloaded {sorted(wanted)}: {of.pools()}")
+
+
+def print_machine(checkouts: tuple[Path, ...] = (ROOT,)) -> None:
+    """Print what a page of figures names: processors, memory, kernel, Python, date, load and commits."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
+    commits = " and ".join(map(_commit, checkouts))
+    print(f"{os.cpu_count()} processors, {memory:.0f} GiB, {platform.system()} {platform.release()}, ", end="")
+    print(f"Python {platform.python_version()}, {time.strftime('%Y-%m-%d', time.gmtime())}, ", end="")
+    print(f"load {os.getloadavg()[0]:.1f}, commit {commits}", flush=True)
+
+
+def _commit(checkout: Path) -> str:
+    words = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
 def percentile(values: list[float], share: float) -> float:

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.place import client, percentile, place, wait_for_preload
+from bench.place import client, percentile, place, print_machine, wait_for_preload
 
 if TYPE_CHECKING:
     import argparse
@@ -33,16 +30,13 @@ KEEP = "10m"
 MODULES = ("numpy", "sklearn.ensemble")
 RECEIVING = "\n".join([*(f"import {module}" for module in MODULES), "x = 1"])
 MAP_ITEMS = 300
-GIB = 1 << 30
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure round trips, rates and CPU time on a pool that has imported nothing, then one with scikit-learn."""
     import jupyter_smx as smx  # noqa: PLC0415 - heavy, and only wanted here
 
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
-    print(f"{os.cpu_count()} processors, {memory:.0f} GiB, {platform.system()} {platform.release()}, ", end="")
-    print(f"Python {platform.python_version()}, {time.strftime('%Y-%m-%d', time.gmtime())}, commit {_commit()}")
+    print_machine()
     count = max(options.jobs, 2 * BLOCK)
     with place():
         print("a pool without imports")
@@ -76,11 +70,6 @@ def _print_peers(count: int) -> None:
 
 def _train(smx: Any, source: str, **options: Any) -> object:
     return smx.train(source, keep_alive=KEEP, **options).result()
-
-
-def _commit() -> str:
-    words = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
 
 def _print_round_trips(calls: dict[str, Call], count: int) -> None:

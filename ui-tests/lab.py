@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from labserver import LabServer
     from playwright.sync_api import ConsoleMessage, Locator, Page
 
+THEMES = ["JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast"]
 SCREENSHOTS = Path(__file__).parent / "screenshots"
 KERNEL_LIMIT = 60_000
 """Milliseconds until a kernel is idle: the longest wait here, since others may use the machine too."""
@@ -96,6 +97,12 @@ class Lab:
         """Change the colours of Lab and wait until the page has them."""
         self.page.evaluate("theme => void window.jupyterapp.commands.execute('apputils:change-theme', {theme})", name)
         expect(self.page.locator(f"body[data-jp-theme-name='{name}']")).to_have_count(1)
+
+    def photograph_themes(self, name: str) -> None:
+        """Keep a picture of the page in each theme, as ``name-dark``."""
+        for theme in THEMES:
+            self.theme(theme)
+            self.photograph(f"{name}-{theme.removeprefix('JupyterLab ').replace(' ', '-').lower()}")
 
     def card(self, name: str) -> Locator:
         """Find the card of the newest job with this base name."""

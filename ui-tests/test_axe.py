@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from lab import WAKE
+from lab import THEMES, WAKE
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Route
 
 AXE = Path(__file__).parent.parent / "node_modules" / "axe-core" / "axe.min.js"
-THEMES = ["JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast"]
 OURS = ["#jupyter-smx-panel", ".jp-smx-card", ".jp-smx-log", ".jp-smx-charts", ".jp-smx-status"]
 CELL = """%%train --keep-alive 10m --name seen
 print("loss 0.5")

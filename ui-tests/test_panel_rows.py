@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from lab import WAKE
+from lab import THEMES, WAKE
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
@@ -178,5 +178,8 @@ def test_long_names_that_differ_at_their_end_are_told_apart_in_a_narrow_panel(la
     box = row.bounding_box()
     assert box is not None
     assert box["height"] < 56, "a row has two lines"
-    lab.photograph("panel-narrow-names")
-    assert lab.panel.region.evaluate(CUT) == []
+    for width in (400, 280):
+        lab.page.evaluate(f"window.jupyterapp.shell._hsplitPanel.setRelativeSizes([{width}, {1400 - width}])")
+        lab.photograph_themes(f"panel-{width}-names")
+        assert lab.panel.region.evaluate(CUT) == []
+    lab.theme(THEMES[0])

@@ -1,12 +1,11 @@
 // The Charts tab of a job, which loads the charts when it is shown for the first time.
 
-import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
+import type { Widget } from '@lumino/widgets';
 import { Panel } from '@lumino/widgets';
-import React from 'react';
 
 import type * as Charts from '../charts';
-import { TextButton } from '../components/textButton';
+import { loadNoticeWidget } from '../components/loadNotice';
 import type { IJobViewContext } from './context';
 
 export class LazyCharts extends Panel {
@@ -40,7 +39,6 @@ export class LazyCharts extends Panel {
     }
     [...this.widgets].forEach(widget => widget.dispose());
     if (charts === null) {
-      // The server was away, or has another version of us by now.
       this._isAsked = false;
       this.addWidget(this._notice());
       return;
@@ -49,17 +47,13 @@ export class LazyCharts extends Panel {
     this.addWidget(new charts.ChartsView({ source: history, name: title, page: document, trans }));
   }
 
-  private _notice(): ReactWidget {
+  private _notice(): Widget {
     const { trans } = this.context;
-    const words = trans.__(
-      'Cannot load the charts. Try again when the server is reachable. If that does not help, reload the page.'
-    );
-    return ReactWidget.create(
-      <div className="jp-smx-notice" role="alert">
-        <p>{words}</p>
-        <TextButton label={trans.__('Try again')} onClick={() => this._look()} />
-      </div>
-    );
+    return loadNoticeWidget({
+      failure: trans.__('Cannot load the charts.'),
+      trans,
+      onRetry: () => this._look()
+    });
   }
 
   private _isAsked = false;

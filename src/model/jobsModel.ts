@@ -101,15 +101,12 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   expectJob(id: string, recordsId: string): void {
-    const { jobs, arrays, connectionStatus, cardRecords } = this._state;
+    const { cardRecords } = this._state;
     if (recordsId !== '' && !cardRecords.has(recordsId)) {
       this._become({ ...this._state, cardRecords: new Set([...cardRecords, recordsId]) });
     }
-    const isListed = jobs.has(id) || arrays.has(id);
-    // A card that is drawn before the first listing causes it: a restored page need not be complete for that.
-    const isUsual = connectionStatus !== 'failing' && connectionStatus !== 'missing';
-    if (!isListed && this._expectation.beginFor(id) && isUsual) {
-      void this.catchUp();
+    if (!isListed(id, this._state) && this._expectation.beginFor(id)) {
+      void this._catchUpTo(id);
     }
   }
 
@@ -214,6 +211,18 @@ export class JobsModel implements IJobsModel, IDisposable {
       this._arrayCounter.countPending();
     }
   };
+
+  /** Read what changed, unless the first listing, which may be under way, has the job or the array. */
+  private async _catchUpTo(id: string): Promise<void> {
+    if (this._state.connectionStatus === 'unknown') {
+      await (this._working ?? this.refresh());
+    }
+    const { connectionStatus } = this._state;
+    const isUsual = connectionStatus !== 'failing' && connectionStatus !== 'missing';
+    if (isUsual && !isListed(id, this._state)) {
+      await this.catchUp();
+    }
+  }
 
   private _request(wish: PendingRead): Promise<void> {
     if (this._pendingRead !== 'list') {
@@ -364,27 +373,15 @@ export class JobsModel implements IJobsModel, IDisposable {
   private _isDisposed = false;
 }
 
+function isListed(id: string, { jobs, arrays }: IState): boolean {
+  return jobs.has(id) || arrays.has(id);
+}
+
 /**
  * What a model needs from outside.
  */
 export namespace JobsModel {
-  export type IApi = Pick<
-    ApiClient,
-    | 'controller'
-    | 'startController'
-    | 'jobs'
-    | 'pools'
-    | 'changes'
-    | 'stopJob'
-    | 'interruptJob'
-    | 'rerunJob'
-    | 'arrays'
-    | 'array'
-    | 'stopArray'
-    | 'deleteJob'
-    | 'keepPool'
-    | 'releasePool'
-  >;
+  export type IApi = Omit<ApiClient, 'shell' | 'read' | 'readBytes' | 'address'>;
 
   export interface IOptions {
     api: IApi;

@@ -8,8 +8,6 @@ import { parseUsage } from '../format/usageText';
 import type { IArraySnapshot } from '../state/arrays';
 import { plainJob } from '../state/plainRecords';
 
-export const CARD_MIME_TYPE = 'application/vnd.jupyter-smx.card+json';
-
 /** A submission that waits for the start of the controller, or one without a job. */
 export type Submission = 'starting' | 'failed';
 

@@ -7,8 +7,9 @@ import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
 import type { IJobsModel } from '../tokens';
+import { CARD_MIME_TYPE } from './cardMimeType';
 import type { ICardSnapshot } from './cardSnapshot';
-import { CARD_MIME_TYPE, parseCard } from './cardSnapshot';
+import { parseCard } from './cardSnapshot';
 import { createCellMark, drawCellMark } from './cellMark';
 
 /** What is used of Lab's notebook. */

@@ -1,15 +1,15 @@
 // The renderer of cards, as a plugin.
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ITranslator } from '@jupyterlab/translation';
 
-import type { ICardDetails } from '../notebook/cardRenderer';
-import { CardRenderer } from '../notebook/cardRenderer';
-import { CARD_MIME_TYPE } from '../notebook/cardSnapshot';
-import { ClosedFailures } from '../notebook/closedFailures';
-import { createStorage } from '../notifications/storage';
+import { CARD_MIME_TYPE } from '../notebook/cardMimeType';
+import type { CardFactory } from '../notebook/lazyCard';
+import { LazyCard } from '../notebook/lazyCard';
 import { IJobsModel } from '../tokens';
+import { LazyCode } from '../widgets/lazyCode';
 import { loadTranslation } from './translation';
 
 export const cardPlugin: JupyterFrontEndPlugin<void> = {
@@ -17,35 +17,30 @@ export const cardPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Renders the live card of a job below its cell.',
   autoStart: true,
   requires: [IJobsModel, IRenderMimeRegistry],
-  optional: [ITranslator],
+  optional: [ITranslator, INotebookTracker],
   activate: (
     app: JupyterFrontEnd,
     model: IJobsModel,
     rendermime: IRenderMimeRegistry,
-    translator: ITranslator | null
+    translator: ITranslator | null,
+    notebooks: INotebookTracker | null
   ): void => {
     const trans = loadTranslation(translator);
-    const open = async (id: string): Promise<ICardDetails> => {
-      const [{ ApiClient }, { CardDetailsView, createDetailsModel }] = await Promise.all([
-        import('../api/client'),
-        import('../notebook/cardDetails')
-      ]);
-      return {
-        More: CardDetailsView,
-        detail: createDetailsModel(new ApiClient(app.serviceManager.serverSettings), id, model)
-      };
-    };
-    const { baseUrl } = app.serviceManager.serverSettings;
-    // Servers of several users may have one origin.
-    const key = `jupyter-smx:${new URL(baseUrl).pathname}:closed-failures`;
-    const closedFailures = new ClosedFailures(createStorage(window), key);
+    const factory = new LazyCode<CardFactory>(async () => {
+      const { createCardFactory } = await import('../notebook');
+      return createCardFactory(app, model, trans);
+    });
     rendermime.addFactory(
       {
         safe: true,
         mimeTypes: [CARD_MIME_TYPE],
-        createRenderer: () => new CardRenderer(model, app.commands, trans, open, closedFailures)
+        createRenderer: () => new LazyCard(factory, trans)
       },
       0
     );
+    // While the server reads the notebook; a card that is drawn later would wait for the code. It reports a failure.
+    const load = (): void => void factory.request().catch(() => undefined);
+    notebooks?.forEach(load);
+    notebooks?.widgetAdded.connect(load);
   }
 };

@@ -22,7 +22,7 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = loadTranslation(translator);
     const follow = async (panel: NotebookPanel): Promise<void> => {
-      const { CellMarkRenderer } = await import('../notebook/cellMarkRenderer');
+      const { CellMarkRenderer } = await import('../notebook');
       if (!panel.isDisposed) {
         const marks = new CellMarkRenderer(panel.content, model, trans);
         panel.disposed.connect(() => marks.dispose());

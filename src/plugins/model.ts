@@ -27,9 +27,8 @@ export const modelPlugin: JupyterFrontEndPlugin<IJobsModel> = {
         void model.catchUp();
       }
     });
-    void app.restored.then(() =>
-      model.state.connectionStatus === 'unknown' ? model.refresh() : null
-    );
+    // While Lab restores its layout: the cards of a restored notebook are live as soon as they are drawn.
+    void model.refresh();
     return model;
   }
 };

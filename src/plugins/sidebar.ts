@@ -51,6 +51,7 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     });
     app.shell.add(panel, 'left', { rank: SIDEBAR_RANK });
     restorer?.add(panel, panel.id);
+    void app.restored.then(() => panel.load());
     app.commands.addCommand(CommandIDs.openPanel, {
       label: trans.__('Show Jobs and Pools'),
       // The tooltip of the launcher's card.

@@ -10,7 +10,9 @@ import { formatCounts } from '../format/jobText';
 import { Filter } from '../model/filter';
 import { parseJobOrder } from '../model/jobOrder';
 import type { IJobsModel } from '../tokens';
+import { LazyCode } from '../widgets/lazyCode';
 import { HeaderView } from './headerView';
+import type { ListComponents, ListSection } from './listSection';
 import { FinishedView, PoolsView, RunningView } from './listViews';
 import { RowMenu } from './rowMenu';
 import type { IViewOptions } from './sectionView';
@@ -29,7 +31,11 @@ export function describePanel(model: IJobsModel, trans: TranslationBundle): stri
  * A notice when the server half does not answer, then running jobs, warm pools and finished jobs.
  */
 export class JobsPanel extends SidePanel {
-  constructor(options: IViewOptions) {
+  /** `loadLists` imports what draws the lists. */
+  constructor(
+    options: IViewOptions,
+    loadLists: () => Promise<ListComponents> = () => import('./lists')
+  ) {
     super();
     const { trans } = options;
     this.id = 'jupyter-smx-panel';
@@ -41,16 +47,25 @@ export class JobsPanel extends SidePanel {
     this.node.setAttribute('aria-label', trans.__('Jobs and pools'));
     const filter = new Filter();
     this.header.addWidget(new HeaderView({ ...options, filter }));
-    this.addWidget(new RunningView({ ...options, filter }));
-    this.addWidget(new PoolsView({ ...options, filter }));
-    this._finished = new FinishedView({ ...options, filter });
-    this.addWidget(this._finished);
+    const lists = new LazyCode(loadLists);
+    this._finished = new FinishedView({ ...options, filter, lists });
+    this._sections = [
+      new RunningView({ ...options, filter, lists }),
+      new PoolsView({ ...options, filter, lists }),
+      this._finished
+    ];
+    this._sections.forEach(section => this.addWidget(section));
     this._menu = new RowMenu(this.node, options.model, options.commands, filter);
   }
 
   dispose(): void {
     this._menu.dispose();
     super.dispose();
+  }
+
+  /** Load what draws the lists, so that a panel that is hidden opens with its rows. */
+  async load(): Promise<void> {
+    await Promise.all(this._sections.map(section => section.load()));
   }
 
   /** Show the finished jobs in the order that a setting names, where anything may stand. */
@@ -79,5 +94,6 @@ export class JobsPanel extends SidePanel {
   }
 
   private readonly _finished: FinishedView;
+  private readonly _sections: readonly ListSection[];
   private readonly _menu: RowMenu;
 }

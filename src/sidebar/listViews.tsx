@@ -11,14 +11,12 @@ import { partitionJobs } from '../state/arrays';
 import { isReachable } from '../state/connectionState';
 import { livePools, runningJobs } from '../state/state';
 import { ContentHeight } from './contentHeight';
-import { JobList } from './jobList';
-import { PoolList } from './poolList';
-import type { ISectionOptions } from './sectionView';
-import { SectionView } from './sectionView';
+import type { IListSectionOptions, ListComponents } from './listSection';
+import { ListSection } from './listSection';
 import { SortView } from './sortView';
 
 /** A section that is as high as its rows; the finished jobs below have the rest of the panel. */
-abstract class ListView extends SectionView {
+abstract class ListView extends ListSection {
   dispose(): void {
     this._height.dispose();
     super.dispose();
@@ -32,7 +30,7 @@ abstract class ListView extends SectionView {
 }
 
 export class RunningView extends ListView {
-  constructor(options: ISectionOptions) {
+  constructor(options: IListSectionOptions) {
     super(options, options.trans.__('Running'));
   }
 
@@ -40,10 +38,7 @@ export class RunningView extends ListView {
     return runningJobs(this.model.state).length > 0;
   }
 
-  protected draw(): JSX.Element {
-    if (!this.isKnown()) {
-      return <></>;
-    }
+  protected drawList({ JobList }: ListComponents): JSX.Element {
     const all = partitionJobs(this.model.state).running;
     return (
       <JobList
@@ -76,7 +71,7 @@ export class RunningView extends ListView {
 }
 
 export class PoolsView extends ListView {
-  constructor(options: ISectionOptions) {
+  constructor(options: IListSectionOptions) {
     super(options, options.trans.__('Pools'));
   }
 
@@ -84,10 +79,7 @@ export class PoolsView extends ListView {
     return this.model.state.pools.size > 0;
   }
 
-  protected draw(): JSX.Element {
-    if (!this.isKnown()) {
-      return <></>;
-    }
+  protected drawList({ PoolList }: ListComponents): JSX.Element {
     const all = livePools(this.model.state);
     const keep = this.trans.__(
       'No warm pools. To keep one after a job, add %1.',
@@ -109,8 +101,8 @@ export class PoolsView extends ListView {
   }
 }
 
-export class FinishedView extends SectionView {
-  constructor(options: ISectionOptions) {
+export class FinishedView extends ListSection {
+  constructor(options: IListSectionOptions) {
     super(options, options.trans.__('Finished'));
     this.toolbar = new Toolbar();
     this._clear = new ToolbarButton({
@@ -140,11 +132,8 @@ export class FinishedView extends SectionView {
     return false;
   }
 
-  protected draw(): JSX.Element {
+  protected drawList({ JobList }: ListComponents): JSX.Element {
     const { state } = this.model;
-    if (!this.isKnown()) {
-      return <></>;
-    }
     this._clear.enabled = this.commands.hasCommand(CommandIDs.clearFinished) && isReachable(state);
     const all = sortJobs(partitionJobs(state).finished, this._sort.order);
     const none = state.connectionStatus === 'ready' ? this.trans.__('No finished jobs yet.') : '';

@@ -1,4 +1,5 @@
 import { ApiError } from '../../api/errors';
+import { isReachable } from '../../state/connectionState';
 import { hasJobsElsewhere } from '../../state/state';
 import { completed, job } from '../fixtures/examples';
 import type { IOpenModel } from '../fixtures/fakeServer';
@@ -164,6 +165,29 @@ describe('the model in trouble', () => {
     await settled();
     expect(server.asked).toEqual(['controller', 'jobs', 'pools', 'changes since 0']);
     expect(model.state.jobs.has('job-1')).toBe(true);
+  });
+
+  it('reads nothing more for cards of jobs that the first listing has', async () => {
+    server.jobList = [job(1)];
+    void model.refresh();
+    model.expectJob('job-1', '');
+    await settled();
+    expect(server.asked).toEqual(['controller', 'jobs', 'pools']);
+  });
+
+  it('has lost the server after one poll without an answer, while jobs run and no event comes', async () => {
+    server.jobList = [job(1)];
+    await model.refresh();
+    server.failure = new ApiError(0, 'NetworkError', 'Failed to fetch');
+    await jest.advanceTimersByTimeAsync(4_100);
+    expect(isReachable(model.state)).toBe(false);
+  });
+
+  it('leaves it to the poller to try again where the first listing failed', async () => {
+    server.failure = new ApiError(503, 'ServiceUnavailable', 'Later.');
+    model.expectJob('job-1', '');
+    await settled();
+    expect(server.asked).toEqual(['controller']);
   });
 
   it('takes over a number of finished jobs that is set while it lists for the first time', async () => {

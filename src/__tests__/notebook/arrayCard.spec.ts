@@ -3,8 +3,8 @@ import { Widget } from '@lumino/widgets';
 
 import type { JobSummary } from '../../_types';
 import { CommandIDs } from '../../commands/commandIds';
+import { CARD_MIME_TYPE } from '../../notebook/cardMimeType';
 import { CardRenderer } from '../../notebook/cardRenderer';
-import { CARD_MIME_TYPE } from '../../notebook/cardSnapshot';
 import { cardCounts, formatCardCounts, mainTask } from '../../state/arrays';
 import { applyArrayCounts, applyListing, EMPTY_STATE } from '../../state/state';
 import { arraySummary, arrayTask, completed, job } from '../fixtures/examples';

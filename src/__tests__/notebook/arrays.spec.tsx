@@ -3,8 +3,9 @@ import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
 import type { JobSummary } from '../../_types';
+import { CARD_MIME_TYPE } from '../../notebook/cardMimeType';
 import { CardRenderer } from '../../notebook/cardRenderer';
-import { CARD_MIME_TYPE, parseCard } from '../../notebook/cardSnapshot';
+import { parseCard } from '../../notebook/cardSnapshot';
 import {
   currentTaskStates,
   formatArrayStatus,

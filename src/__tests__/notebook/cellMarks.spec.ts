@@ -1,8 +1,9 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 
+import { CARD_MIME_TYPE } from '../../notebook/cardMimeType';
 import type { ICardSnapshot } from '../../notebook/cardSnapshot';
-import { CARD_MIME_TYPE, parseCard } from '../../notebook/cardSnapshot';
+import { parseCard } from '../../notebook/cardSnapshot';
 import type { ICellMark } from '../../notebook/cellMark';
 import { createCellMark } from '../../notebook/cellMark';
 import type { IMarkedNotebook } from '../../notebook/cellMarkRenderer';

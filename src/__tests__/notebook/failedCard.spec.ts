@@ -5,8 +5,8 @@ import { Widget } from '@lumino/widgets';
 
 import type { JobSummary } from '../../_types';
 import type { ICardDetails } from '../../notebook/cardRenderer';
+import { CARD_MIME_TYPE } from '../../notebook/cardMimeType';
 import { CardRenderer } from '../../notebook/cardRenderer';
-import { CARD_MIME_TYPE } from '../../notebook/cardSnapshot';
 import { ClosedFailures } from '../../notebook/closedFailures';
 import { applyFailure } from '../../state/connectionState';
 import { applyListing, EMPTY_STATE } from '../../state/state';

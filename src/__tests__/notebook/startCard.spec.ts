@@ -2,8 +2,8 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
+import { CARD_MIME_TYPE } from '../../notebook/cardMimeType';
 import { CardRenderer } from '../../notebook/cardRenderer';
-import { CARD_MIME_TYPE } from '../../notebook/cardSnapshot';
 import { applyListing, EMPTY_STATE } from '../../state/state';
 import { job } from '../fixtures/examples';
 import { FakeModel, waitForRender } from '../fixtures/fakeModel';

@@ -4,8 +4,8 @@ import { Widget } from '@lumino/widgets';
 
 import type { JobSummary, PoolSummary } from '../../_types';
 import { formatCounts } from '../../format/jobText';
+import { CARD_MIME_TYPE } from '../../notebook/cardMimeType';
 import { CardRenderer } from '../../notebook/cardRenderer';
-import { CARD_MIME_TYPE } from '../../notebook/cardSnapshot';
 import { describePanel, JobsPanel } from '../../sidebar/jobsPanel';
 import { runningManager } from '../../sidebar/runningSessions';
 import { applyListing, EMPTY_STATE } from '../../state/state';

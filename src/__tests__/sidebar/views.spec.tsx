@@ -3,8 +3,8 @@ import { Widget } from '@lumino/widgets';
 
 import { CommandIDs } from '../../commands/commandIds';
 import { formatMoment } from '../../format/numbers';
+import { CARD_MIME_TYPE } from '../../notebook/cardMimeType';
 import { CardRenderer } from '../../notebook/cardRenderer';
-import { CARD_MIME_TYPE } from '../../notebook/cardSnapshot';
 import { JobsPanel } from '../../sidebar/jobsPanel';
 import {
   applyArrayCounts,

@@ -17,9 +17,9 @@ from jupyter_smx.model.spec.instance import InstanceType
 from jupyter_smx.testing.contract import EngineContract, never, notimpl, notyet
 from jupyter_smx.testing.groups import networking
 from jupyter_smx.testing.groups.concurrency import without_fields
+from jupyter_smx.testing.groups.loop_lag import LoopLag
 from jupyter_smx.testing.groups.networking import NetworkingGroup
 from jupyter_smx.testing.local_harness import LocalHarness
-from jupyter_smx.testing.loop_lag import LoopLag
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -1,1 +1,4 @@
-"""Define the groups of the engine contract, one module each; :mod:`jupyter_smx.testing.contract` combines them."""
+"""Define the groups of the engine contract, one module each, and what they measure a loop with.
+
+:mod:`jupyter_smx.testing.contract` combines them.
+"""

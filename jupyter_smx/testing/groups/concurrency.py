@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from jupyter_smx.engines.base import Observation
-from jupyter_smx.testing.loop_lag import LoopLag
+from jupyter_smx.testing.groups.loop_lag import LoopLag
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -20,7 +20,7 @@ from jupyter_smx.model.spec.array import ArrayTask
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.testing.eventually import eventually
-from jupyter_smx.testing.loop_lag import LoopLag
+from jupyter_smx.testing.groups.loop_lag import LoopLag
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

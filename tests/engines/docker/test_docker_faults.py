@@ -22,7 +22,7 @@ from jupyter_smx.model.spec.image import Image
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.docker import images as docker_images
 from jupyter_smx.testing.eventually import eventually
-from jupyter_smx.testing.loop_lag import LoopLag
+from jupyter_smx.testing.groups.loop_lag import LoopLag
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

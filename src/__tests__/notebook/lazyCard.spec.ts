@@ -13,7 +13,7 @@ const trans = nullTranslator.load('jupyter_smx');
 class Drawn extends Widget implements IRenderMime.IRenderer {
   renderModel(model: IRenderMime.IMimeModel): Promise<void> {
     this.addClass('drawn');
-    this.node.textContent = String(model.data.text);
+    this.node.textContent = model.data.text as string;
     return Promise.resolve();
   }
 }

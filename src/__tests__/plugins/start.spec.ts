@@ -1,9 +1,11 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { ILauncher } from '@jupyterlab/launcher';
 import type { INotebookTracker } from '@jupyterlab/notebook';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ServerConnection } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 import { PromiseDelegate } from '@lumino/coreutils';
+import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
@@ -15,7 +17,6 @@ import { modelPlugin } from '../../plugins/model';
 import { sidebarPlugin } from '../../plugins/sidebar';
 import { isReachable } from '../../state/connectionState';
 import { applyListing, EMPTY_STATE } from '../../state/state';
-import type { IJobsModel } from '../../tokens';
 import { job } from '../fixtures/examples';
 import { FakeModel, layOut, waitForRender } from '../fixtures/fakeModel';
 
@@ -71,7 +72,7 @@ describe('while Lab starts', () => {
   });
 
   it('jobs are listed before the page is restored, once, and cards of them need no other request', async () => {
-    const model = (await modelPlugin.activate(app)) as IJobsModel;
+    const model = await modelPlugin.activate(app);
     model.expectJob(job(0).id, '');
     await waitForRender();
     expect(model.state.jobs.has(job(0).id)).toBe(true);
@@ -81,7 +82,7 @@ describe('while Lab starts', () => {
   });
 
   it('a connection that JupyterLab finds lost is checked at once, although no poll is due', async () => {
-    const model = (await modelPlugin.activate(app)) as IJobsModel;
+    const model = await modelPlugin.activate(app);
     await waitForRender();
     expect(isReachable(model.state)).toBe(true);
     const { connectionFailure } = app.serviceManager;
@@ -92,16 +93,15 @@ describe('while Lab starts', () => {
   });
 
   it('the card of the launcher has a section of its own, named as in the palette', async () => {
-    const launcher = { add: jest.fn() };
+    const add = jest.fn<IDisposable, [ILauncher.IItemOptions]>();
     app.commands.addCommand(CommandIDs.openPanel, {
       describedBy: { args: { type: 'object' } },
       execute: () => undefined
     });
-    await launcherPlugin.activate(app, launcher, null);
+    await launcherPlugin.activate(app, { add }, null);
     await app.started;
-    expect(launcher.add).toHaveBeenCalledWith(
-      expect.objectContaining({ command: CommandIDs.openPanel, category: 'Jobs and Pools' })
-    );
+    const [[{ command, category }]] = add.mock.calls;
+    expect([command, category]).toEqual([CommandIDs.openPanel, 'Jobs and Pools']);
   });
 
   it('the code of cards is loaded with the first notebook', async () => {

@@ -60,7 +60,8 @@ WATCH_RELOAD = """
   window.liveAt = null;
   const wanted = %d;
   const look = now => {
-    if (window.notebookAt === null && document.querySelector('.jp-NotebookPanel .jp-CodeCell .jp-InputArea')) {
+    const inputs = [...document.querySelectorAll('.jp-NotebookPanel .jp-CodeCell .jp-InputArea')];
+    if (window.notebookAt === null && inputs.some(input => input.textContent.includes('load_ext'))) {
       window.notebookAt = now;
     }
     const stops = document.querySelectorAll('.jp-smx-card button[aria-label^="Stop "]:not(:disabled)');
@@ -73,7 +74,10 @@ WATCH_RELOAD = """
   requestAnimationFrame(look);
 })();
 """
-"""Notes in every page when a notebook has its first cell, and when so many cards can stop their job."""
+"""Notes in every page when a notebook has its saved first cell, and when so many cards can stop their job.
+
+Before the server answers with its content, Lab shows a notebook with one empty cell.
+"""
 
 ABSENT = "() => document.querySelectorAll('.jp-Cell-outputArea .jp-smx-card').length === 0"
 

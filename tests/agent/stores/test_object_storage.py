@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 
     from jupyter_smx.testing.servers.object_storage import Bucket, WebServer
 
-
-@pytest.fixture
-def agent(shared_agent: Agent) -> Agent:
-    """Give the agent of the module."""
-    return shared_agent
-
-
 SEE = """
 import json, os
 top = os.environ["SM_CHANNEL_TRAIN"]

@@ -43,7 +43,11 @@ REMOVED_CALLS = (
         "scikit-learn<1.4",
     ),
     _removed(_IMPORT, r"^No module named 'tensorflow\.contrib\b", "tensorflow<2"),
-    _removed("AttributeError", "^module 'tensorflow' has no attribute '(?:placeholder|Session|app)'", "tensorflow<2"),
+    _removed(
+        "AttributeError",
+        "^module 'tensorflow' has no attribute '(?:ConfigProto|Session|app|flags|gfile|logging|placeholder)'",
+        "tensorflow<2",
+    ),
     _removed(_IMPORT, "^cannot import name 'multi_gpu_model' from '(?:tensorflow|keras)", "tensorflow<2.4"),
     _removed("AttributeError", "^module 'tensorflow' has no attribute 'estimator'", "tensorflow<2.16"),
     _removed(

@@ -36,6 +36,7 @@ def cure(error: str, message: str, *, keyword: bool = False) -> str:
         ),
         ("ModuleNotFoundError", "No module named 'tensorflow.contrib'", "tensorflow<2"),
         ("AttributeError", "module 'tensorflow' has no attribute 'placeholder'", "tensorflow<2"),
+        ("AttributeError", "module 'tensorflow' has no attribute 'logging'", "tensorflow<2"),
         ("AttributeError", "module 'tensorflow' has no attribute 'estimator'", "tensorflow<2.16"),
         ("ImportError", "cannot import name 'multi_gpu_model' from 'tensorflow.keras.utils'", "tensorflow<2.4"),
         ("ValueError", KERAS, "tensorflow<2.16"),

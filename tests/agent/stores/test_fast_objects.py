@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.heavy("stores")
 
 
-@pytest.fixture
-def isolated(shared_isolated: Agent) -> Agent:
-    """Give the agent of the module."""
-    return shared_isolated
-
-
 LOOK = """
 import errno, json, os
 top = os.environ["SM_CHANNEL_TRAIN"]

@@ -32,7 +32,7 @@ $(BUNDLE): $(STAMP) $(SOURCES)
 
 build: $(BUNDLE) ## build the JupyterLab side
 
-# Under PYTHONDONTWRITEBYTECODE each controller, kernel and command of a test would compile the package anew.
+# Under PYTHONDONTWRITEBYTECODE each controller, kernel and command of a test would compile the package again.
 bytecode: $(STAMP)
 	$(VENV)/bin/python -m compileall -q jupyter_smx
 

@@ -11,7 +11,7 @@ import type { LazyCode } from '../widgets/lazyCode';
 /** Makes the renderer of one card. */
 export type CardFactory = () => IRenderMime.IRenderer;
 
-/** JupyterLab wants the renderer of an output at once; this one passes everything on to that of the card. */
+/** Passes the models of an output to its card. JupyterLab takes it before the code of cards is loaded. */
 export class LazyCard extends Panel implements IRenderMime.IRenderer {
   constructor(
     private readonly factory: LazyCode<CardFactory>,
@@ -34,7 +34,7 @@ export class LazyCard extends Panel implements IRenderMime.IRenderer {
       this._card = create();
       this._replace(this._card);
     }
-    // Not that of this call: the kernel may have updated the card while the code was loaded.
+    // The newest model, because the kernel may have updated the card while the code was loaded.
     await this._card.renderModel(this._model);
   }
 

@@ -41,7 +41,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("old")
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
         archive.extractall(folder, filter="data")
-    # Under PYTHONDONTWRITEBYTECODE each controller and command would compile it anew.
+    # Under PYTHONDONTWRITEBYTECODE each controller and command would compile it again.
     subprocess.run([sys.executable, "-m", "compileall", "-q", folder], check=True)
     return folder
 

@@ -21,7 +21,10 @@ window.ResizeObserver = class {
 describe('the grid of a chart', () => {
   it('is dotted and the first line is not, since themes of high contrast give both the same colour', async () => {
     const props: IPlotProps = {
-      table: [[0, 1], [1, 2]],
+      table: [
+        [0, 1],
+        [1, 2]
+      ],
       turns: [0],
       from: 0,
       to: 1,

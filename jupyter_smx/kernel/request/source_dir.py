@@ -104,6 +104,22 @@ def _with_dependencies(files: Iterable[SourceFile], dependencies: Iterable[str],
     yield from (found[name] for name in sorted(found))
 
 
+def ignored_files(source: SourceDir) -> Iterator[SourceFile]:
+    """Yield the files that a ``.gitignore`` kept out of a packed folder, as they are now; of several folders none.
+
+    Virtual environments and caches below these names stay out, as SageMaker's images could not use them.
+
+    :raises ValidationError: a link that leads in a circle, or an unreadable folder.
+    """
+    walk = _Walk(frozenset(), lambda _name: None, sends_all=False)
+    for name in source.ignored if source.folder else ():
+        path, inside = Path(source.folder, name), name.rstrip("/")
+        if path.is_dir():
+            yield from walk.files(str(path), inside, (), ())
+        elif path.is_file():
+            yield _file(inside, str(path))
+
+
 def _file(name: str, path: str) -> SourceFile:
     try:
         return SourceFile(name, path, file_state(Path(path).stat()))

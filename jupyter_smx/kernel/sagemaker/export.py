@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from jupyter_smx.agent.system.files.host_layout import RESULT
 from jupyter_smx.kernel.request.call import RECEIVE, VALUE
 from jupyter_smx.kernel.request.payload import read_pickles
-from jupyter_smx.kernel.sagemaker import model_trainer
+from jupyter_smx.kernel.sagemaker import ignored_files, model_trainer
 from jupyter_smx.kernel.sagemaker.api_limits import api_limit_notes, has_processor_requirements
 from jupyter_smx.kernel.sagemaker.estimator_call import decode_hyperparameters, program, script_arguments
 from jupyter_smx.kernel.sagemaker.export_folder import ExportResult, write_folder
@@ -71,8 +71,6 @@ if "SM_MODEL_DIR" in os.environ and "{VALUE}" in found:
         Path(os.environ["SM_MODEL_DIR"], "{RESULT}").write_bytes(result)
 """
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_MAX_NAMED = 10
-"""Ignored files that the README names."""
 
 
 def export(job: Job, folder: Path) -> ExportResult:
@@ -201,7 +199,7 @@ class Export:
                     shutil.copyfileobj(opened.extractfile(member), file)  # type: ignore[arg-type]  # it is a file
                 path.chmod(0o755 if member.mode & 0o100 else 0o644)
         if source.ignored:
-            self._notes.append(_ignored_note(source.ignored))
+            self._notes.append(ignored_files.copy(source, self._code))
         return True
 
     def _script(self) -> str:
@@ -355,15 +353,6 @@ def export_summary(job: Job) -> dict[str, Any]:
     }
 
 
-def _ignored_note(ignored: Sequence[str]) -> str:
-    names = ", ".join(f"`{name}`" for name in ignored[:_MAX_NAMED])
-    more = f" and {len(ignored) - _MAX_NAMED} more" if len(ignored) > _MAX_NAMED else ""
-    return (
-        f"A `.gitignore` kept these files of the source folder out of the job: {names}{more}. Copy what the script "
-        "needs to `code/`: SageMaker's SDK sends all files of that folder."
-    )
-
-
 def _run_sentence(job: Job) -> str:
     when = format_moment(job.created_at)
     said = f"`{job.name}` is a {'processing' if job.spec.kind == 'process' else 'training'} job of {when}; it "
@@ -415,7 +404,7 @@ def readme(
             "",
             *(["## Inputs", "", *inputs, ""] if inputs else []),
             *(["## Outputs", "", *outputs, ""] if outputs else []),
-            *(["## Variables", "", *notes, ""] if notes else []),
+            *(["## Notes", "", *notes, ""] if notes else []),
             *(["## On SageMaker", "", *sentences, ""] if sentences else []),
         ]
     )

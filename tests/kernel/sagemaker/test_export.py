@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from sagemaker_stand_in import install
 
+from jupyter_smx.kernel.request import source_dir
 from jupyter_smx.kernel.request.payload import pack
 from jupyter_smx.kernel.sagemaker.estimator_call import decode_hyperparameters, hyperparameter_arguments, program
 from jupyter_smx.kernel.sagemaker.export import export, requirements
@@ -186,13 +187,56 @@ def test_a_cell_beside_a_folder_takes_no_name_of_it_there_either(
     assert "code/train_cell.py" in made.files
 
 
-def test_files_that_gitignore_kept_out_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_gitignore_kept_out_of_the_job_are_copied_as_they_are_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JUPYTER_SMX_DATA_DIR", str(tmp_path / "smx"))
-    source = replace(packed(tmp_path, train="1\n"), ignored=("config.json", *(f"{number}.csv" for number in range(11))))
-    export(job(source_dir=source, entry_point="train.py"), tmp_path / "out")
+    folder = tmp_path / "src"
+    for name, text in {
+        ".gitignore": "config.json\n*.csv\ndata/\n.venv/\n",
+        "train.py": "1\n",
+        "config.json": "before",
+        "data/deep/a.txt": "a",
+        "data/__pycache__/a.pyc": "",
+        ".venv/pyvenv.cfg": "",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    for number in range(11):
+        (folder / f"{number:02}.csv").write_text("")
+    source = source_dir.pack(str(folder), tmp_path / "payloads")
+    (folder / "config.json").write_text("now")
+    (folder / "00.csv").unlink()
+    made = export(job(source_dir=source, entry_point="train.py"), tmp_path / "out")
+    assert [name for name in made.files if name.startswith("code/")] == [
+        "code/.gitignore",
+        *(f"code/{number:02}.csv" for number in range(1, 11)),
+        "code/config.json",
+        "code/data/deep/a.txt",
+        "code/train.py",
+    ]
+    assert (tmp_path / "out" / "code" / "config.json").read_text() == "now"
     text = readme(tmp_path / "out")
-    assert "kept these files of the source folder out of the job: `config.json`, `0.csv`, " in text
-    assert "`8.csv` and 2 more. Copy what the script needs to `code/`" in text
+    assert "kept these files of the source folder out of the job: `.venv/`, `00.csv`, `01.csv`, " in text
+    assert "`08.csv` and 4 more. " in text
+    assert f"`code/` has those that `{folder}` had at the export, but not `.venv/`, `00.csv`." in text
+
+
+@pytest.mark.parametrize("limit", ["MAX_BYTES", "MAX_FILES"])
+def test_files_that_gitignore_kept_out_are_named_if_they_are_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setenv("JUPYTER_SMX_DATA_DIR", str(tmp_path / "smx"))
+    folder = tmp_path / "src"
+    folder.mkdir()
+    for name, text in {".gitignore": "*.csv\n", "train.py": "1\n", "a.csv": "a" * 99, "b.csv": "b" * 99}.items():
+        (folder / name).write_text(text)
+    source = source_dir.pack(str(folder), tmp_path / "payloads")
+    monkeypatch.setattr(source_dir, limit, {"MAX_BYTES": source.size + 197, "MAX_FILES": source.files + 1}[limit])
+    made = export(job(source_dir=source, entry_point="train.py"), tmp_path / "out")
+    assert not [name for name in made.files if name.endswith(".csv")]
+    text = readme(tmp_path / "out")
+    assert "They were not copied, as they are 2 files with 198 B. Copy what the script needs to `code/`" in text
 
 
 def test_a_folder_of_code_that_is_gone_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,57 @@
+"""Copy into an export what a ``.gitignore`` kept out of the job: SageMaker's SDK sends all files of a folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from jupyter_smx.kernel.request import source_dir
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.text import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from jupyter_smx.model.spec.job_spec import SourceDir
+
+_MAX_NAMED = 10
+"""Ignored files that the README names."""
+_COPY = "Copy what the script needs to `code/`: SageMaker's SDK sends all files of that folder."
+
+
+def copy(source: SourceDir, code: Path) -> str:
+    """Copy the ignored files of a folder, as they are now, beside the job's code; return a note about them.
+
+    All files of a job's folder together have the limits of a packed folder; beyond these nothing is copied.
+
+    :raises OSError: a file cannot be copied.
+    """
+    named = f"A `.gitignore` kept these files of the source folder out of the job: {_format_names(source.ignored)}. "
+    try:
+        found = list(islice(source_dir.ignored_files(source), source_dir.MAX_FILES + 1))
+    except ValidationError as error:
+        return f"{named}They were not copied: {error.message} {_COPY}"
+    size = sum(file.state.size for file in found)
+    if len(found) + source.files > source_dir.MAX_FILES or size + source.size > source_dir.MAX_BYTES:
+        number = f"{len(found)} files" if len(found) <= source_dir.MAX_FILES else f"more than {len(found) - 1} files"
+        return f"{named}They were not copied, as they are {number} with {format_size(size)}. {_COPY}"
+    for file in found:
+        path = code / file.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            shutil.copyfile(file.path, path)
+            path.chmod(0o755 if os.access(file.path, os.X_OK) else 0o644)
+    here = {file.name for file in found}
+    gone = [name for name in source.ignored if not any(f"{each}/".startswith(f"{name.rstrip('/')}/") for each in here)]
+    return (
+        f"{named}SageMaker's SDK sends all files of that folder, so `code/` has those that `{source.folder}` had at "
+        f"the export{f', but not {_format_names(gone)}' if gone else ''}."
+    )
+
+
+def _format_names(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:_MAX_NAMED])
+    return f"{shown} and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else shown

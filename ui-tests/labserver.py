@@ -283,6 +283,8 @@ class LabServer:
         news = {"fetchNews": "false", "checkForUpdates": False}
         name = "@jupyterlab/apputils-extension/notification.jupyterlab-settings"
         _write_json(self.folder / "settings" / name, news)
+        # Lab would start node for each page that opens, to ask whether its own build is up to date.
+        _write_json(self.folder / "config" / "labconfig" / "page_config.json", {"buildCheck": False})
 
 
 def _write_json(path: Path, content: object) -> None:

@@ -365,6 +365,7 @@ export interface Image {
   name: string;
   id: string;
   digest: string;
+  python_version: string;
 }
 /**
  * A pool in lists and events. ``expires_at`` is seconds since the epoch, None while in use.
@@ -778,6 +779,7 @@ export interface Payload {
   };
   size: number;
   protocol: string;
+  code: string[];
 }
 /**
  * The git commit that the work tree around the notebook was at when the job was submitted.

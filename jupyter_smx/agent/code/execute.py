@@ -21,7 +21,7 @@ from importlib.machinery import SourceFileLoader
 from typing import IO, TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import errors
-from jupyter_smx.agent.code import variable_file, variable_reason
+from jupyter_smx.agent.code import variable_file, variable_reason, variable_unpickler
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
 from jupyter_smx.agent.system.processes import process
@@ -34,6 +34,11 @@ _LIMIT = 64 * 1024
 _MESSAGE_LIMIT = 4096
 _EMERGENCY_MEMORY = [mmap.mmap(-1, 1 << 22, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)]
 """Reserved address space (untouched pages take no memory) to describe an end that was caused by a lack of it."""
+_CODE_RULE = (
+    "Values, arrays and tables travel to other versions, functions and classes do not: send their data only, put their "
+    "code into the job, or use the same Python."
+)
+"""What to do about a variable that another version of Python cannot read."""
 _MAX_HASHED_BYTES = 64 * 1024 * 1024
 """Bytes; to hash more would take longer than everything else that happens before the first line."""
 
@@ -50,9 +55,8 @@ _AT_EXIT = (
 
 def versions() -> str:
     """Return the versions of Python and cloudpickle here, in the format of ``send.protocol``."""
-    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     cloudpickle = _pickler()
-    return f"{python}/{getattr(cloudpickle, '__version__', '')}"
+    return f"{variable_unpickler.python_version()}/{getattr(cloudpickle, '__version__', '')}"
 
 
 def _pickler() -> Any:
@@ -104,10 +108,7 @@ def unpack(send: Optional[PayloadSpec]) -> Dict[str, Any]:
     if not send:
         return {}
     theirs, ours = str(send.get("protocol") or ""), versions()
-    if theirs and theirs.split("/", maxsplit=1)[0] != ours.split("/")[0]:
-        raise RefusalError(
-            f"send: the variables were packed by Python {theirs.split('/', maxsplit=1)[0]}, this host runs {ours}."
-        )
+    writer = theirs.partition("/")[0]
     try:
         file = open(send["path"], "rb")  # noqa: SIM115 - closed below, after it was looked at
     except OSError as error:
@@ -118,9 +119,11 @@ def unpack(send: Optional[PayloadSpec]) -> Dict[str, Any]:
         with file:
             _check(file, send)
             for name, head, buffers in variable_file.read(file):
-                values[name] = pickle.loads(head, buffers=buffers)  # noqa: S301 - the user's own variables
+                values[name] = variable_unpickler.loads(head, buffers=buffers, writer=writer)
     except RefusalError:
         raise
+    except variable_unpickler.CodeVersionError as error:
+        raise RefusalError(f"send: {name} contains {error}. {_CODE_RULE}") from error
     except Exception as error:  # border: unpickling runs code of any library
         kind = type(error).__name__
         raise RefusalError(
@@ -133,7 +136,13 @@ def _format_versions(theirs: str, ours: str) -> str:
     """Return which versions packed and read variables; "" if they are equal, because then they are not the cause."""
     if theirs == ours:
         return ""
-    return f" It was packed by {theirs or 'an unknown version'}, this host has {ours} (Python/cloudpickle)."
+    packed = _format_version(theirs) if theirs else "an unknown version"
+    return f" It was packed by {packed}, this host has {_format_version(ours)}."
+
+
+def _format_version(version: str) -> str:
+    python, _, cloudpickle = version.partition("/")
+    return f"Python {python} with {f'cloudpickle {cloudpickle}' if cloudpickle else 'no cloudpickle'}"
 
 
 def _check(file: IO[bytes], send: PayloadSpec) -> None:

@@ -138,15 +138,18 @@ class SubmissionValidator:
                 )
 
     def check_python_version(self, job: Job) -> None:
-        """Check that a job's hosts can read its variables, if their Python version is known from earlier hosts.
+        """Check that a job's hosts can run the code in its variables, if their Python version is known.
 
-        The submitter has checked an interpreter of this machine.
+        It is known of an image that was inspected, and from earlier hosts. The submitter has checked an interpreter of
+        this machine.
 
         :raises ValidationError: they run another version of Python.
         """
         has_variables = job.spec.send is not None or job.spec.shared is not None
         if has_variables and (job.image is not None or job.interpreter is not None):
-            interpreter_rules.check_send(job.spec, self._live_state.python_version(reuse.key_of_job(job, user="")))
+            inspected = job.image.python_version if job.image is not None else ""
+            reported = self._live_state.python_version(reuse.key_of_job(job, user=""))
+            interpreter_rules.check_send(job.spec, inspected or reported)
 
     def new_checked_job(self, job_id: str, spec: JobSpec, interpreter: str | None = None) -> Job:
         """Validate a request, except for its dependencies, which were checked, and build its job. Writes nothing.

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from jupyter_smx.controller.errors import FencedError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.scheduling.task_set import TaskSet
-from jupyter_smx.model.errors import SmxError, UnavailableError
+from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
 from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.status import TERMINAL_GOALS
 from jupyter_smx.model.text import format_duration
+from jupyter_smx.policy.admission import interpreter_rules
 from jupyter_smx.policy.lifecycle import environment, image_pull, transitions
 from jupyter_smx.policy.scheduling import reuse
 
@@ -212,13 +213,27 @@ class Preparation:
         if not jobs:
             return
         if trouble is None:
-            self._ready(jobs, one, image, build)
+            able = jobs if image is None else self._refuse_unusable_code(jobs, image)
+            if able:
+                self._ready(able, one, image, build)
         elif one.spec.image:
             _log.warning("jobs=%s image failed: %s", _format_names(jobs), trouble)
             self._events.on_image_refused(jobs, trouble)
         else:
             _log.warning("jobs=%s environment failed: %s", _format_names(jobs), trouble)
             self._events.on_environment_failed(jobs, trouble)
+
+    def _refuse_unusable_code(self, jobs: Sequence[Job], image: Image) -> list[Job]:
+        """End the jobs that send functions or classes to an image with another Python; return the others."""
+        errors = [(job, _code_error(job, image)) for job in jobs]
+        refused: dict[str, tuple[SmxError, list[Job]]] = {}
+        for job, error in errors:
+            if error is not None:
+                refused.setdefault(str(error), (error, []))[1].append(job)
+        for error, unable in refused.values():  # one write for all tasks of an array
+            _log.warning("jobs=%s image refused: %s", _format_names(unable), error)
+            self._events.on_image_refused(unable, error)
+        return [job for job, error in errors if error is None]
 
     def _waiting_jobs(self, build: _PreparationTask) -> list[Job]:
         found = (self._live_state.jobs.get(job_id) for job_id in build.jobs)
@@ -322,6 +337,15 @@ class Preparation:
     def close(self) -> None:
         """Cancel every build; the next controller restarts them."""
         self._tasks.cancel()
+
+
+def _code_error(job: Job, image: Image) -> ValidationError | None:
+    """Return the error of a job that sends code to another Python than its own; None if it sends none."""
+    try:
+        interpreter_rules.check_send(job.spec, image.python_version)
+    except ValidationError as error:
+        return error
+    return None
 
 
 def _with_start(job: Job, now: float) -> Job:

@@ -37,7 +37,6 @@ from jupyter_smx.engines.machine.launch_hosts import launch_all
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.model.redaction import redact_values
-from jupyter_smx.model.spec.image import Image
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
     from jupyter_smx.engines.docker.images.image import InspectedImage
     from jupyter_smx.model.records.cluster import HostHandle
+    from jupyter_smx.model.spec.image import Image
 
 _VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "TZ")
 
@@ -250,7 +250,7 @@ class DockerEngine(Engine):
         :raises UnavailableError: the daemon does not answer.
         """
         found = await self._check_image(await (await self._get_images()).resolve(image, say))
-        return Image(name=image, id=found.id, digest=found.digest)
+        return found.as_image(image)
 
     async def peek_image(self, image: str) -> Image | None:
         """Find an image of which hosts can be made; None where it would be downloaded.
@@ -258,14 +258,14 @@ class DockerEngine(Engine):
         :raises RefusedError, UnavailableError: as :meth:`resolve_image`.
         """
         found = await (await self._get_images()).peek(image)
-        return None if found is None else Image(name=image, id=(await self._check_image(found)).id, digest=found.digest)
+        return None if found is None else (await self._check_image(found)).as_image(image)
 
     async def cached_image(self, image: str) -> Image | None:
         """Return the current image of a name by one request, if hosts were created from that image before."""
         if self._images is None or self._preflight is None or not self._preflight.has_passed:
             return None
         found = await self._images.cached(image)
-        return None if found is None else Image(name=image, id=found.id, digest=found.digest)
+        return None if found is None else found.as_image(image)
 
     async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Link or copy files and folders into the host's folder, where it may only read them."""
@@ -435,14 +435,23 @@ class DockerEngine(Engine):
             return Observation.UNKNOWN
         return Observation.RUNNING if are_alive(handle, states) else Observation.GONE
 
+    def _unreleased_hosts(self, handle: Handle) -> tuple[str, ...]:
+        """Return the hosts of a cluster if no release of it has begun, not even by an earlier controller. Blocks."""
+        try:
+            is_live = self._folders.live_cluster(handle.cluster) is not None
+        except OSError:
+            is_live = False  # unknown
+        return tuple(host.host for host in handle.hosts) if is_live else ()
+
     async def _release(self, handle: Handle) -> None:
         cluster = handle.cluster
         self._daemons.forget(handle)
         url = handle_daemon_url(handle) or await asyncio.to_thread(read_daemon_url, self._folders, cluster)
         daemon, labels = self._daemons.get(url), container_spec.filters(self.data_dir, cluster)
+        hosts = await asyncio.to_thread(self._unreleased_hosts, handle)
         # Containers cost and files do not: during an outage of the disk they are ended all the same.
         await asyncio.to_thread(self._folders.try_to_close, cluster)
-        ends = await exit_reasons(daemon, labels)
+        ends = await exit_reasons(daemon, labels, hosts)
         await remove_cluster(daemon, self._folders, cluster, labels, float(self.release_timeout))
         await asyncio.to_thread(self._folders.write_exit_reasons, cluster, ends)
         # Once more: before it was dead, an agent may have made its folders again after they were deleted.

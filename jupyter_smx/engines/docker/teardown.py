@@ -16,7 +16,7 @@ from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
@@ -34,6 +34,8 @@ _MEMORY_CURE = "Use less memory, or a larger instance type."
 _SIGKILL = 137
 _KILL_COMMANDS = {_SIGKILL: "kill", 143: "stop"}
 """Exit codes of SIGKILL and SIGTERM, and by what people send these."""
+_NOT_RESTORED = 255
+"""Exit code that a daemon sets when it comes back and a container that ran has no processes any more."""
 
 
 async def list_containers(daemon: Daemon, *labels: str) -> list[dict[str, Any]]:
@@ -58,23 +60,37 @@ def exit_reason(state: Mapping[str, Any], program: str = "docker") -> str:
         # A job may end its agent, too: both have the same user, and the daemon does not distinguish them.
         by = f"by {program} {_KILL_COMMANDS[code]}, with its daemon, or by a process in it"
         return f"its container was ended from outside, {by}. {_RETRY_CURE}"
+    if code == _NOT_RESTORED:
+        by = f"as by a shutdown of the machine or of {program}"
+        return f"its container had ended when its daemon came back, {by} (exit code {code}). {_RETRY_CURE}"
     return f"its container ended with exit code {code}." if code else ""
 
 
-async def exit_reasons(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
+def removal_reason(program: str = "docker") -> str:
+    """Describe the end of a host whose container its daemon no longer has, although it was not released."""
+    return f"its container was removed from outside, as by {program} rm --force. {_RETRY_CURE}"
+
+
+async def exit_reasons(daemon: Daemon, labels: Sequence[str], hosts: Collection[str] = ()) -> dict[str, str]:
     """Return for each host how its container ended, if it did; read before it is removed.
 
-    Each one is inspected, because the list may show a killed container as running for a moment.
+    ``hosts`` are those that had a container when no release had begun: one that has none now was removed from outside.
+    Each container is inspected, because the list may show a killed one as running for a moment.
 
     :raises UnavailableError: the daemon does not list its containers.
     """
     rows = await list_containers(daemon, *labels)
     seen = await asyncio.gather(*(_ended_state(daemon, row["Id"]) for row in rows))
     ended = {row["Labels"].get(container_spec.HOST, ""): state for row, state in zip(rows, seen, strict=True) if state}
-    if ended:
+    removed = set(hosts).difference(row["Labels"].get(container_spec.HOST, "") for row in rows)
+    if ended or removed:
         with suppress(UnavailableError):
             await daemon.detect_kind()  # by what people end containers there
-    return {host: exit_reason(state, daemon.kind.program) for host, state in ended.items()}
+    program = daemon.kind.program
+    return {
+        **{host: removal_reason(program) for host in removed},
+        **{host: exit_reason(state, program) for host, state in ended.items()},
+    }
 
 
 async def _ended_state(daemon: Daemon, container: str) -> dict[str, Any] | None:

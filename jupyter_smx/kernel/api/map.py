@@ -71,7 +71,7 @@ def _submit_calls(
         packed = session.pack(spec, shared, f"{call.label}: ", request.code_files())
         spec = msgspec.structs.replace(packed, shared=packed.send, send=None)
         tasks = [
-            TaskOverrides(send=pickle_variables({"arguments": item}, f"{call.label}, item {index}: "))
+            TaskOverrides(send=pickle_variables(spec, {"arguments": item}, f"{call.label}, item {index}: "))
             for index, item in enumerate(items)
         ]
     calls = [f"{call.label.removesuffix('()')}({', '.join(reprlib.repr(each) for each in item)})" for item in items]

@@ -74,9 +74,13 @@ def with_source_dir(spec: JobSpec, code: CodeFiles) -> JobSpec:
     return msgspec.structs.replace(spec, source_dir=named)
 
 
-def pickle_variables(variables: Mapping[str, Any], where: str) -> Payload:
-    """Pack variables to where jobs find them; see :func:`payload.pack`."""
-    return payload.pack(variables, controller_launch.data_dir() / "payloads", where)
+def pickle_variables(spec: JobSpec, variables: Mapping[str, Any], where: str) -> Payload:
+    """Pack variables for a job to where it finds them; see :func:`payload.pack`.
+
+    :raises ValidationError: the job's Python cannot run the code of a function or class in them.
+    """
+    check = partial(interpreters.check_send, spec, payload.python_version())
+    return payload.pack(variables, controller_launch.data_dir() / "payloads", where, check)
 
 
 class Session:
@@ -129,12 +133,11 @@ class Session:
 
         See :func:`payload.pack` and :func:`source_dir.pack`.
 
-        :raises ValidationError: the job's Python may not read what this one pickles; nothing was packed.
+        :raises ValidationError: the job's Python cannot run the code of a function or class; nothing was stored.
         """
         if variables:
-            interpreters.check_send(spec, payload.python_version())
-        spec = with_source_dir(spec, code)
-        return msgspec.structs.replace(spec, send=pickle_variables(variables, where)) if variables else spec
+            spec = msgspec.structs.replace(spec, send=pickle_variables(spec, variables, where))
+        return with_source_dir(spec, code)
 
     def submit(self, spec: JobSpec) -> Job:
         """Hand a job in, show its card and keep the card true from then on.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
-import pickle
 import sys
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
+from jupyter_smx.agent.code.variable_unpickler import VariableUnpickler
 from jupyter_smx.agent.system.files.host_layout import RESULT
 from jupyter_smx.kernel.failures.exceptions import JobFailed, MissingVariables
 from jupyter_smx.kernel.request import payload
@@ -101,10 +101,12 @@ class Reply(Generic[_Value]):
     def _received_variables(self) -> payload.Received:
         path = self.job.artifacts.get(RESULT)
         said = [sentence for host in self.job.latest_record.hosts for sentence in host.errors]
-        return payload.unpack(path, RECEIVE, said, _loads) if path else payload.empty_result(RECEIVE, said)
+        if not path:
+            return payload.empty_result(RECEIVE, said)
+        return payload.unpack(path, RECEIVE, said, _loads, self.job.latest_record.python_version())
 
 
-class _Unpickler(pickle.Unpickler):
+class _Unpickler(VariableUnpickler):
     """Leaves classes of this process as they are: cloudpickle would write the job's copies of methods into them."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -114,8 +116,8 @@ class _Unpickler(pickle.Unpickler):
         return lambda kind, state: kind if _is_local_class(kind) else found(kind, state)
 
 
-def _loads(data: bytes, *, buffers: Iterable[memoryview] = ()) -> Any:
-    return _Unpickler(io.BytesIO(data), buffers=buffers).load()
+def _loads(data: bytes, *, buffers: Iterable[memoryview] = (), writer: str = "") -> Any:
+    return _Unpickler(io.BytesIO(data), buffers=buffers, writer=writer).load()
 
 
 def _is_local_class(kind: type) -> bool:

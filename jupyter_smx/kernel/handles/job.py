@@ -214,7 +214,11 @@ class Job:
             path = self.artifacts.get(RESULT)
             wanted = self._record.spec.receive
             said = [sentence for host in self._record.hosts for sentence in host.errors]
-            received = payload.unpack(path, wanted, said) if path else payload.empty_result(wanted, said)
+            received = (
+                payload.unpack(path, wanted, said, writer=self._record.python_version())
+                if path
+                else payload.empty_result(wanted, said)
+            )
             for name, reason in received.missing.items():
                 received.missing[name] = (
                     f"{reason} {cell.missing_variable_hint(name, self._record.spec.source)}".rstrip()

@@ -15,6 +15,8 @@ from jupyter_smx.kernel.options.option_values import expand_user, path_kind
 from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jupyter_smx.model.options.code_options import Requirements
     from jupyter_smx.model.spec.job_spec import JobSpec
 
@@ -75,20 +77,24 @@ def pass_on_interpreter(word: str, required: Requirements, folder: Path) -> Inte
     return InterpreterChoice(python=word, python_version="", requirements=lines)
 
 
-def check_send(spec: JobSpec, own_version: str) -> None:
-    """Refuse to send variables to another version of Python; if it is unknown here, the controller checks it.
+def check_send(spec: JobSpec, own_version: str, code: Sequence[str]) -> None:
+    """Refuse to send functions and classes to another version of Python; if it is unknown, the controller checks it.
 
-    :raises ValidationError: a pickle of ours may not be readable there; the text has both versions.
+    ``code`` names those whose code was packed, as ``the function scale``.
+
+    :raises ValidationError: the job's Python cannot run their code; the text has both versions.
     """
-    if spec.python_version in ("", own_version):
+    if not code or spec.python_version in ("", own_version):
         return
     raise ValidationError(
         f"--python: this kernel runs Python {own_version} and the job would run {spec.python_version}, "
-        "which may not be able to read the sent variables.",
+        f"which cannot run {code[0]}.",
         field="send",
         value=spec.python_version,
-        rule="Pickled variables and functions need the Python version that wrote them.",
-        cure=f"Choose a --python of {own_version}, or pass files with --input and values with --hp.",
+        rule="The code of functions and classes runs only in the Python version that compiled it. Values, arrays and "
+        "tables travel to any version.",
+        cure=f"Choose a --python of {own_version}, bring the code as text in the cell, a script or --source-dir, or "
+        "send values only.",
     )
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.agent.code import variable_file
+from jupyter_smx.agent.code import variable_file, variable_unpickler
 from jupyter_smx.kernel.options.line_syntax import variable_names
 from jupyter_smx.kernel.request import pickle_diagnosis
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError, suggest_names
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 SEND = "--send {}: "
+_CODE_CURE = "Return its values, such as a dict, or run the job with the Python version of this kernel."
 _THREAD_THRESHOLD = 1024 * 1024
 """Bytes from which a second processor hashes what this one writes."""
 
@@ -69,10 +70,20 @@ def select_variables(names: tuple[str, ...], namespace: Mapping[str, Any]) -> di
     return {name: namespace[name] for name in names}
 
 
-def pack(chosen: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
+def _accept(_code: Sequence[str]) -> None:
+    """Accept all functions and classes."""
+
+
+def pack(
+    chosen: Mapping[str, Any],
+    folder: Path,
+    where: str = SEND,
+    check_code: Callable[[Sequence[str]], None] = _accept,
+) -> Payload:
     """Pickle variables into ``folder/<sha256>.pkl``, mode 0600; equal content is the same file.
 
     ``where`` begins the sentence about a variable that cannot be pickled; ``{}`` in it is the variable's name.
+    ``check_code`` gets the names of functions and classes that are packed with their code, before the file is written.
 
     :raises ValidationError: one of them cannot be pickled; the text names the part.
     :raises UnavailableError: the disk is full or the folder cannot be written.
@@ -81,7 +92,12 @@ def pack(chosen: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
 
     from jupyter_smx.kernel.request import pickler  # noqa: PLC0415 - with it
 
-    packed = {name: _dump(where, name, value, pickler.dumps) for name, value in chosen.items()}
+    found: dict[str, list[str]] = {name: [] for name in chosen}
+    packed = {
+        name: _dump(where, name, value, partial(pickler.dumps, code=found[name])) for name, value in chosen.items()
+    }
+    code = tuple(_locate_code(where, name, parts[0]) for name, parts in found.items() if parts)
+    check_code(code)
     path, digest = store_by_digest(folder, ".pkl", lambda tee: variable_file.write(tee, packed))
     return Payload(
         path=str(path),
@@ -89,7 +105,13 @@ def pack(chosen: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
         size=path.stat().st_size,
         sizes={name: one.size for name, one in packed.items()},
         protocol=f"{python_version()}/{cloudpickle.__version__}",
+        code=code,
     )
+
+
+def _locate_code(where: str, name: str, part: str) -> str:
+    """Name a function or class, with its variable if that is the user's and has another name."""
+    return part if where != SEND or part.endswith(f" {name}") else f"{part} in {name}"
 
 
 def read_pickles(path: Path) -> dict[str, tuple[bytes, list[bytes]]]:
@@ -165,9 +187,12 @@ def unpack(
     path: Path,
     wanted: Sequence[str] = (),
     said: Sequence[str] = (),
-    loads: Callable[..., Any] = pickle.loads,
+    loads: Callable[..., Any] = variable_unpickler.loads,
+    writer: str = "",
 ) -> Received:
     """Load the variables that a job wrote; one that cannot be loaded is listed as missing, and the others are loaded.
+
+    ``writer`` is the job's version of Python, full or as ``3.9``; "" if unknown.
 
     :raises SmxError: the file itself cannot be read.
     """
@@ -183,7 +208,7 @@ def unpack(
     found: dict[str, Any] = {}
     missing = empty_result(wanted, said).missing
     for name, head, buffers in packed:
-        reason = _load(name, partial(loads, head, buffers=buffers), found)
+        reason = _load(name, partial(loads, head, buffers=buffers, writer=".".join(writer.split(".")[:2])), found)
         missing.pop(name, None)
         if reason:
             missing[name] = reason
@@ -194,6 +219,8 @@ def _load(name: str, load: Callable[[], Any], found: dict[str, Any]) -> str:
     """Load one variable into ``found``, or return why that failed."""
     try:
         found[name] = load()
+    except variable_unpickler.CodeVersionError as error:
+        return f"{name!r} cannot be loaded in this kernel: it contains {error}. {_CODE_CURE}"
     except Exception as error:  # noqa: BLE001 - border: unpickling runs the user's classes, which raise anything
         return f"{name!r} cannot be loaded in this kernel: {type(error).__name__}: {error}."
     return ""

@@ -176,8 +176,7 @@ def _variables(environment: Mapping[str, str]) -> Facts:
 
 
 def _python(job: Job) -> Facts:
-    found = job.provenance
-    version = (found.python_version if found else "") or job.spec.python_version
+    version = job.python_version() or job.spec.python_version
     alone = "none" if job.spec.requirements_only else ""
     interpreter = job.spec.python if job.interpreter is None else job.interpreter
     return _drop_empty({"interpreter": interpreter, "version": version, "packages of the interpreter": alone}) | {

@@ -226,6 +226,10 @@ class Job(Struct, frozen=True, kw_only=True):
         cause = self.failure_cause()
         return f"{cause.rstrip('.')}. {self.failure_cure}" if self.failure_cure else cause
 
+    def python_version(self) -> str:
+        """Return the full version of the Python that ran the code; "" before the verdict, or if unknown."""
+        return self.provenance.python_version if self.provenance is not None else ""
+
     def interruptions(self) -> int:
         """Count the interruptions, when its hosts were taken away."""
         return sum(attempt.interrupted for attempt in self.attempts)

@@ -60,6 +60,20 @@ class Payload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bytes of the file."""
     protocol: str = ""
     """Versions of Python and cloudpickle that wrote it, as ``3.11/3.1.2``."""
+    code: tuple[str, ...] = ()
+    """Functions and classes that are packed with their code, as ``the class Net in model``."""
+
+    def python_version(self) -> str:
+        """Return the version of Python that wrote it, as ``3.11``; "" if unknown."""
+        return self.protocol.partition("/")[0]
+
+    def unusable_code(self, version: str) -> str:
+        """Name a function or class whose code Python ``version`` cannot run; "" if there is none, or it is unknown.
+
+        Everything else in the file can be read by Python 3.8 and newer.
+        """
+        theirs, ours = ".".join(version.split(".")[:2]), self.python_version()
+        return self.code[0] if self.code and theirs and ours and theirs != ours else ""
 
 
 class Artifact(Struct, frozen=True, kw_only=True):

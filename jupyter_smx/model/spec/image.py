@@ -18,6 +18,8 @@ class Image(Struct, frozen=True, kw_only=True, eq=False):
     id: str
     digest: str = ""
     """Its reference at a registry, as ``train@sha256:…``, which is the same image everywhere; "" if none is known."""
+    python_version: str = ""
+    """Version of the Python that runs its jobs, as ``3.11``; "" if unknown."""
 
     def __eq__(self, other: object) -> bool:
         """Compare what they are, not what they are called."""

@@ -21,24 +21,25 @@ def apply_remote_default(spec: JobSpec) -> JobSpec:
 
 
 def check_send(spec: JobSpec, reported: str) -> None:
-    """Refuse variables for hosts whose Python cannot read them; ``reported`` is its full version, "" if unknown.
+    """Refuse functions and classes for hosts whose Python cannot run their code; values go to every version.
+
+    ``reported`` is the version of that Python, full or as ``3.9``; "" if unknown.
 
     :raises ValidationError: the versions differ; names both.
     """
-    theirs = _minor(reported)
-    sent = next((payload for payload in (spec.send, spec.shared) if payload is not None), None)
-    packed = _minor(sent.protocol.partition("/")[0]) if sent is not None else ""
-    if not theirs or not packed or theirs == packed:
-        return
-    raise ValidationError(
-        f"--send: the variables were packed by Python {packed}, and hosts of the engine {spec.engine} run {theirs}.",
-        field="send",
-        value=theirs,
-        rule="Pickled variables and functions need the Python version that wrote them.",
-        cure=f"Choose {'an --image' if spec.image else 'a --python'} of {packed}, or pass files with --input "
-        "and values with --hp.",
-    )
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
+    theirs = ".".join(reported.split(".")[:2])
+    for sent in (spec.shared, spec.send):
+        code = sent.unusable_code(theirs) if sent is not None else ""
+        if sent is None or not code:
+            continue
+        packed = sent.python_version()
+        where = f"image {spec.image} has" if spec.image else f"hosts of the engine {spec.engine} run"
+        raise ValidationError(
+            f"--send: {code} was packed by Python {packed}, and {where} {theirs}.",
+            field="send",
+            value=theirs,
+            rule="The code of functions and classes runs only in the Python version that compiled it. Values, arrays "
+            "and tables travel to any version.",
+            cure=f"Choose {'an --image' if spec.image else 'a --python'} of {packed}, bring the code as text in the "
+            "cell, a script or --source-dir, or send values only.",
+        )

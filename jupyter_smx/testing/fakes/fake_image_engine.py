@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class FakeImageEngine(FakeEngine):
     """Hosts of images; attributes set what the engine does, and others record what it did.
 
-    ``images`` has what each name means now, ``digests`` what a registry calls it; ``remote_images`` are downloaded
+    ``images`` has what each name means now, ``digests`` what a registry calls it, ``python_versions`` the version of
+    Python that an inspection of an id finds; ``remote_images`` are downloaded
     first, and ``pruned_ids`` are of images that were deleted since they were resolved. ``registry_failures`` and
     ``connect_failures`` count the next calls that a registry, or a host, does not answer. ``default`` is the image of
     jobs that name none. ``has_cache`` makes :meth:`cached_image` return what was resolved before. ``resolve_error``,
@@ -46,6 +47,7 @@ class FakeImageEngine(FakeEngine):
         self.provided_paths: dict[tuple[str, str], dict[str, str]] = {}
         self.resolve_counts: Counter[str] = Counter()
         self.digests: dict[str, str] = {}
+        self.python_versions: dict[str, str] = {}
         self.remote_images: set[str] = set()
         self.pruned_ids: set[str] = set()
         self.registry_failures = 0
@@ -81,7 +83,7 @@ class FakeImageEngine(FakeEngine):
         if image not in self.images:
             raise RefusedError(f"--image: there is no image {image!r}.", field="image", value=image, cure="Build it.")
         self.pruned_ids.discard(self.images[image])
-        return Image(name=image, id=self.images[image], digest=self.digests.get(image, ""))
+        return self._image(image)
 
     async def peek_image(self, image: str) -> Image | None:
         """Return the current image of a name, if it needs no download."""
@@ -93,7 +95,13 @@ class FakeImageEngine(FakeEngine):
             raise self.cached_image_error
         if not self.has_cache or image not in self.resolve_counts or image not in self.images:
             return None
-        return Image(name=image, id=self.images[image], digest=self.digests.get(image, ""))
+        return self._image(image)
+
+    def _image(self, name: str) -> Image:
+        found = self.images[name]
+        return Image(
+            name=name, id=found, digest=self.digests.get(name, ""), python_version=self.python_versions.get(found, "")
+        )
 
     async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle | QueueStatus]:
         """Launch the hosts, of what they are to be made of."""

@@ -23,7 +23,7 @@ describe('the environment of a job', () => {
 
   it('names the image, and its id', async () => {
     const spec = { ...SPEC, image: 'train:1' };
-    const image = { name: 'train:1', id: 'sha256:11', digest: 'train@sha256:22' };
+    const image = { name: 'train:1', id: 'sha256:11', digest: 'train@sha256:22', python_version: '3.11' };
     const jobs = [record({ spec }), record({ spec, image }), record()];
     const found = await Promise.all(
       jobs.map(async job => {

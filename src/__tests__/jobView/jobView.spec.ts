@@ -243,7 +243,7 @@ describe('the view of a job', () => {
 
   it('says what is done before the code runs, and what its hosts are made of', async () => {
     const head = (): string => view.node.querySelector('.jp-smx-view-head')?.textContent ?? '';
-    const image = { name: 'hub/train:1', id: '', digest: '' };
+    const image = { name: 'hub/train:1', id: '', digest: '', python_version: '' };
     const looking = { secondary_status: 'Pending', start: 'none', message: 'Looking.' } as const;
     model.become(applyListing(EMPTY_STATE, [job(0, { ...looking, image })], [], 2).state);
     await waitForRender();

@@ -312,6 +312,13 @@ def test_a_link_of_an_input_that_leads_nowhere_is_named(agent: Agent, tmp_path: 
     assert record["notes"] == ["channel train: a link that leads nowhere was left out: link."]
 
 
+class Missing:
+    """Needs a module that is nowhere when it is read."""
+
+    def __reduce__(self) -> Any:
+        return (__import__, ("no_such_module",))
+
+
 def pack(tmp_path: Path, values: dict[str, Any], protocol: str = "") -> dict[str, str]:
     data = pickle.dumps({name: cloudpickle.dumps(value) for name, value in values.items()})
     path = tmp_path / "payload.pkl"
@@ -339,18 +346,26 @@ def test_a_variable_that_cannot_come_back_is_a_sentence(agent: Agent) -> None:
     assert record["exit_code"] == 0
 
 
-def test_bug_22_variables_of_another_python_are_refused(agent: Agent, tmp_path: Path) -> None:
-    record = agent.run("print('never')", send=pack(tmp_path, {"x": 1}, protocol="2.7/0.1"))
+def test_bug_22_functions_of_another_python_are_refused_and_values_are_read(agent: Agent, tmp_path: Path) -> None:
+    factor = 3
+    send = pack(tmp_path, {"double": lambda value: value * factor}, protocol="3.7/0.1")
+    record = agent.run("print('never')", send=send)
     assert record["cause"] == "refused"
-    assert "packed by Python 2.7" in record["failure"]
+    assert "send: double contains the code of a function or class, which Python 3.7 compiled" in record["failure"]
+    assert "send their data only" in record["failure"]
     assert record["at"]["first_line"] is None
+    record = agent.run("print(x)", send=pack(tmp_path, {"x": [1, "ä"]}, protocol="3.7/0.1"))
+    assert record["text"] == "[1, 'ä']\n"
+
+
+def test_what_cannot_be_read_is_refused_with_the_versions_of_both_sides(agent: Agent, tmp_path: Path) -> None:
+    send = pack(tmp_path, {"thing": Missing()}, protocol="3.7/")
+    failure = agent.run("print('never')", send=send)["failure"]
+    ours = f"Python {sys.version_info[0]}.{sys.version_info[1]} with cloudpickle {cloudpickle.__version__}"
+    assert failure.endswith(f"It was packed by Python 3.7 with no cloudpickle, this host has {ours}.")
 
 
 def test_damaged_missing_or_unreadable_variables_are_refused(agent: Agent, tmp_path: Path) -> None:
-    class Unknown:
-        def __reduce__(self) -> Any:
-            return (__import__, ("no_such_module",))
-
     def failure(send: dict[str, str]) -> str:
         record = agent.run("print('never')", send=send)
         assert record["cause"] == "refused"
@@ -359,7 +374,7 @@ def test_damaged_missing_or_unreadable_variables_are_refused(agent: Agent, tmp_p
     assert "cannot be read on this host" in failure({**pack(tmp_path, {}), "path": str(tmp_path / "no")})
     assert "SHA-256 differs" in failure({**pack(tmp_path, {}), "sha256": "0" * 64})
     assert "send: thing cannot be read on this host (ModuleNotFoundError" in failure(
-        pack(tmp_path, {"thing": Unknown()})
+        pack(tmp_path, {"thing": Missing()})
     )
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Payload
-from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.testing.fakes.fake_host import FakeHost
 from jupyter_smx.testing.fakes.fake_image_engine import FakeImageEngine
 from jupyter_smx.testing.fakes.fake_remote_engine import FakeRemoteEngine
@@ -18,7 +18,8 @@ from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SENT = Payload(path="/payloads/x.pkl", sha256="0" * 64, sizes={"x": 1}, protocol="3.11/3.1.2")
+VALUES = Payload(path="/payloads/x.pkl", sha256="0" * 64, sizes={"x": 1}, protocol="3.11/3.1.2")
+SENT = replace(VALUES, code=("the function scale in x",))
 BOTH = "packed by Python 3.11, and hosts of the engine fake run 3.9"
 
 
@@ -42,8 +43,10 @@ def test_the_first_job_finds_out_and_the_second_is_refused_with_both_versions(re
         remote.submit(send=SENT)
     with pytest.raises(ValidationError, match=BOTH):
         remote.submit(shared=SENT)
+    with pytest.raises(ValidationError, match="the function scale in x was"):
+        remote.submit(shared=VALUES, send=SENT)
     assert not remote.controller.live_state.jobs, "nothing is on record"
-    run(remote)
+    run(remote, send=VALUES, shared=VALUES)
 
 
 def test_another_interpreter_of_the_engine_is_another_matter(remote: Simulation) -> None:
@@ -86,8 +89,49 @@ def test_the_python_of_an_image_is_known_too(monkeypatch: pytest.MonkeyPatch) ->
         assert isinstance(sim.engine, FakeImageEngine)
         sim.engine.has_cache = True
         run(sim, image="train:1", python="", send=SENT)
-        with pytest.raises(ValidationError, match=r"hosts of the engine fake run 3.9.*Choose an --image of 3.11"):
+        with pytest.raises(ValidationError, match=r"and image train:1 has 3.9.*Choose an --image of 3.11"):
             sim.submit(image="train:1", python="", send=SENT)
+
+
+def test_code_for_an_image_with_another_python_is_refused_before_there_are_hosts() -> None:
+    with Simulation(limits=LIMITS, engine=FakeImageEngine) as sim:
+        assert isinstance(sim.engine, FakeImageEngine)
+        sim.engine.python_versions = {"sha256:11": "3.9", "sha256:22": "3.11"}
+        job = sim.submit(image="train:1", python="", send=SENT)
+        sim.pass_time(1.0)
+        record = sim.job(job)
+        assert record.failure_reason.startswith(
+            "ClientError: --send: the function scale in x was packed by Python 3.11, and image train:1 has 3.9."
+        )
+        assert (record.cluster, sim.engine.cluster_images) == ("", {})
+        sim.engine.has_cache = True
+        with pytest.raises(ValidationError, match=r"and image train:1 has 3\.9"):
+            sim.submit(image="train:1", python="", send=SENT)
+        for image, sent in (("train:1", VALUES), ("train:2", SENT)):
+            run(sim, image=image, python="", send=sent)
+
+
+def test_tasks_with_code_are_refused_and_the_others_that_wait_for_the_image_run() -> None:
+    with Simulation(limits=LIMITS, engine=FakeImageEngine) as sim:
+        assert isinstance(sim.engine, FakeImageEngine)
+        sim.engine.python_versions, sim.engine.resolve_seconds = {"sha256:11": "3.9"}, 2.0
+        able = sim.submit(image="train:1", python="", send=VALUES)
+        unable = [sim.submit(image="train:1", python="", **{name: SENT}) for name in ("send", "shared")]
+        sim.pass_time(4.0)
+        assert sim.job(able).state is SecondaryStatus.TRAINING
+        assert {sim.job(job).status() for job in unable} == {Status.FAILED}
+        assert sim.engine.resolve_counts["train:1"] == 1
+        sim.end_job(able)
+
+
+def test_a_plan_refuses_code_for_an_image_with_another_python() -> None:
+    with Simulation(limits=LIMITS, engine=FakeImageEngine) as sim:
+        assert isinstance(sim.engine, FakeImageEngine)
+        sim.engine.python_versions = {"sha256:11": "3.9"}
+        facade, spec = sim.controller.facade, sim.spec(image="train:1", python="", send=SENT)
+        image = sim.call(lambda: facade.validator.peek_image(spec))
+        with pytest.raises(ValidationError, match=r"and image train:1 has 3\.9"):
+            facade.plan(spec, image)
 
 
 def test_an_interpreter_of_this_machine_was_looked_at_by_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -235,6 +235,17 @@ async def test_a_container_that_is_made_after_its_release_does_not_stay(
     assert harness.leftovers(request.cluster) == []
 
 
+async def test_a_container_that_was_removed_from_outside_is_called_that(harness: DockerHarness) -> None:
+    handle = await harness.acquire()
+    harness.run_docker("rm", "--force", *harness.containers(handle.cluster))
+    assert await harness.engine.observe_all([handle]) == [Observation.GONE]
+    await harness.engine.release(handle)
+    said = await harness.new_engine().exit_reason(handle.cluster, "algo-1")
+    assert said == (
+        "its container was removed from outside, as by docker rm --force. Run the job again, or set --retries."
+    )
+
+
 @pytest.mark.parametrize("how", ["kill", "stop"])
 async def test_how_a_container_ended_outlives_it(harness: DockerHarness, tmp_path: Path, how: str) -> None:
     handle = await harness.acquire()
@@ -257,6 +268,7 @@ async def test_how_a_container_ended_outlives_it(harness: DockerHarness, tmp_pat
         ({"OOMKilled": True, "ExitCode": 143}, "by docker stop"),
         ({"OOMKilled": False, "ExitCode": 143}, "by docker stop"),
         ({"OOMKilled": False, "ExitCode": 4}, "exit code 4"),
+        ({"OOMKilled": False, "ExitCode": 255}, "by a shutdown of the machine or of docker"),
     ],
 )
 def test_each_end_of_a_container_has_its_words(state: dict[str, Any], words: str) -> None:

@@ -245,6 +245,36 @@ async def test_a_container_that_nobody_can_look_at_holds_up_no_release(daemon: F
 
 
 @pytest.mark.usefixtures("inspected_image")
+async def test_a_host_whose_container_is_away_before_any_release_was_removed_from_outside(
+    daemon: FakeDockerd, tmp_path: Path
+) -> None:
+    engine = engine_at(daemon, tmp_path)
+    handle = await up(engine, wanted(2))
+    del daemon.containers["jupyter-smx-c1-algo-2"]
+    await engine.release(handle)
+    said = [await engine.exit_reason("c1", host) for host in ("algo-1", "algo-2")]
+    assert said[0] == ""
+    assert said[1].startswith("its container was removed from outside, as by docker rm --force. Run the job again")
+    assert "--retries" in said[1]
+
+
+@pytest.mark.usefixtures("inspected_image")
+async def test_containers_that_our_own_release_removed_were_not_removed_from_outside(
+    daemon: FakeDockerd, tmp_path: Path
+) -> None:
+    engine = engine_at(daemon, tmp_path, release_timeout=0.3)
+    handle = await up(engine, wanted())
+    daemon.refuses["DELETE /networks"] = (500, "not today")
+    with pytest.raises(UnavailableError):
+        await engine.release(handle)
+    assert daemon.containers == {}
+    daemon.refuses = {}
+    for again in (engine, engine_at(daemon, tmp_path)):
+        await again.release(handle)
+    assert await engine.exit_reason("c1", "algo-1") == ""
+
+
+@pytest.mark.usefixtures("inspected_image")
 async def test_how_one_ended_is_known_although_the_daemons_list_is_behind(daemon: FakeDockerd, tmp_path: Path) -> None:
     """Docker 28 once did not report the end of a container that had just been killed: its list was suspected."""
     engine = engine_at(daemon, tmp_path)

@@ -170,17 +170,20 @@ def test_bug_17_what_a_plan_says_is_what_a_submission_does(sim: Simulation, befo
 # 22: what one side pickles and the other cannot read
 
 
-def test_bug_22_pickles_of_another_python_are_refused_in_words_before_they_are_read(shared: World) -> None:
+def test_bug_22_functions_of_another_python_are_refused_in_words_before_they_run(shared: World) -> None:
     packed = payload.pack({"number": 7}, shared.data / "payloads")
-    wrong = replace(packed, protocol="2.7/0.1")
-    job = shared.submit("print(number)", send=wrong)
+    offset = 1
+    code = payload.pack({"number": lambda: offset}, shared.data / "payloads")
+    job = shared.submit("print(number)", send=replace(code, protocol="2.7/0.1"))
     ended = job.wait()
     assert ended.state is SecondaryStatus.FAILED
     assert (ended.failure_reason or "").startswith("ClientError: ")
     assert "2.7" in (ended.failure_reason or "")
     assert payload.python_version() in (ended.failure_reason or ""), "both versions are named"
     assert job.runs() == 0
-    assert shared.run("print(number)", send=packed).log() == "begun\n7\ndone\n"
+    values = replace(packed, protocol="2.7/0.1")
+    for sent in (packed, values):
+        assert shared.run("print(number)", send=sent).log() == "begun\n7\ndone\n"
 
 
 def test_bug_22_hosts_whose_python_was_updated_in_place_get_no_job_of_the_new_one(sim: Simulation) -> None:

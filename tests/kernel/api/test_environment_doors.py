@@ -93,19 +93,22 @@ def test_the_decorator_takes_along_what_carries_the_function(controller: Scripte
 
 @pytest.mark.processes
 @pytest.mark.usefixtures("without_a_notebook")
-def test_nothing_is_sent_to_another_version(controller: ScriptedController, here: Path, data_folder: Path) -> None:
+def test_no_code_is_sent_to_another_version(controller: ScriptedController, here: Path, data_folder: Path) -> None:
     (here / "code").mkdir()
     (here / "code" / "mine.py").write_text("N = 1\n")
     with pytest.raises(ValidationError, match=r"this kernel runs Python 3\.\d+ and the job would run 3\.9"):
-        smx.train("pass", python="older", send={"a": 1}, source_dir="code")
+        smx.train("pass", python="older", send={"a": 1, "f": lambda: 1}, source_dir="code")
     with pytest.raises(ValidationError, match=r"the job would run 3\.9"):
         smx.remote(python="older")(lambda: 1).submit()
     with pytest.raises(ValidationError, match=r"the job would run 3\.9"):
         smx.map(lambda number: number, [1, 2], python="older", source_dir="code")
+    with pytest.raises(ValidationError, match=r"the job would run 3\.9, which cannot run the function <lambda>"):
+        smx.map(len, [[lambda: 1]], python="older")
     assert controller.jobs == {}
     assert [*(data_folder / "payloads").glob("*")] == [], "nothing was packed for it"
-    smx.train("pass", python="older")
-    assert only(controller).python_version == "3.9"
+    smx.train("pass", python="older", send={"a": {"lr": [0.1, (1, b"x")]}})
+    spec = only(controller)
+    assert (spec.python_version, spec.send is not None and spec.send.code) == ("3.9", ())
 
 
 @pytest.mark.processes

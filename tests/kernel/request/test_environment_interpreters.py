@@ -136,8 +136,11 @@ def test_a_function_takes_what_carries_it_along_to_requirements_alone() -> None:
     assert interpreters.add_cloudpickle(on_top) is on_top
 
 
-def test_variables_are_not_sent_to_another_version_and_both_are_named() -> None:
-    interpreters.check_send(JobSpec(kind="train", source="", python_version="3.11"), "3.11")
+def test_code_is_not_sent_to_another_version_and_both_are_named() -> None:
+    code = ("the function scale", "the class Net in model")
+    interpreters.check_send(JobSpec(kind="train", source="", python_version="3.11"), "3.11", code)
     other = JobSpec(kind="train", source="", python_version="3.9")
-    said = refusal(lambda: interpreters.check_send(other, "3.11"), "send")
-    assert "this kernel runs Python 3.11 and the job would run 3.9" in said
+    interpreters.check_send(other, "3.11", ())
+    said = refusal(lambda: interpreters.check_send(other, "3.11", code), "send")
+    assert "this kernel runs Python 3.11 and the job would run 3.9, which cannot run the function scale." in said
+    assert "send values only" in said

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import cloudpickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +41,47 @@ def test_functions_of_the_notebook_travel_by_value(tmp_path: Path) -> None:
     offset = 2
     packed = payload.pack({"f": lambda x: x + offset}, tmp_path)
     assert payload.unpack(Path(packed.path)).f(40) == 42
+
+
+class Local:
+    """By reference, as this module can be imported."""
+
+
+def make_net() -> Any:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec("class Net: pass\ndef scale(x): return x\n", names)  # noqa: S102
+    return names
+
+
+def test_the_code_that_travels_is_named_with_its_variable(tmp_path: Path) -> None:
+    net = make_net()
+    chosen = {"model": net["Net"](), "scale": net["scale"], "f": lambda: 1, "n": 1, "local": Local(), "path": Path()}
+    assert payload.pack(chosen, tmp_path).code == (
+        "the class Net in model",
+        "the function scale",
+        "the function <lambda> in f",
+    )
+    assert payload.pack({"function": net["scale"]}, tmp_path, "scale(): ").code == ("the function scale",)
+
+
+def test_nothing_is_written_where_the_code_is_refused(tmp_path: Path) -> None:
+    def refuse(code: Any) -> None:
+        raise ValidationError(", ".join(code))
+
+    with pytest.raises(ValidationError, match="the function <lambda> in f"):
+        payload.pack({"f": lambda: 1}, tmp_path, check_code=refuse)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_code_of_another_python_does_not_come_back_and_values_do(tmp_path: Path) -> None:
+    path = tmp_path / "result.pkl"
+    path.write_bytes(pickle.dumps({"good": pickle.dumps(1), "f": cloudpickle.dumps(lambda: 1)}))
+    found = payload.unpack(path, ("good", "f"), writer="3.7.17")
+    assert dict(found) == {"good": 1}
+    assert "'f' cannot be loaded in this kernel: it contains the code of a function" in found.missing["f"]
+    assert "which Python 3.7 compiled" in found.missing["f"]
+    ours = ".".join(map(str, sys.version_info[:3]))
+    assert payload.unpack(path, ("good", "f"), writer=ours).f() == 1
 
 
 class Slotted:

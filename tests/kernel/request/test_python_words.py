@@ -82,4 +82,4 @@ def test_a_controller_of_an_earlier_version_has_no_engines_with_interpreters(
 
 
 def test_variables_may_be_packed_for_a_version_that_is_not_known_here() -> None:
-    interpreters.check_send(built("torch"), "3.11")
+    interpreters.check_send(built("torch"), "3.11", ("the function scale",))

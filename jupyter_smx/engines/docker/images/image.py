@@ -17,6 +17,7 @@ from jupyter_smx.engines.docker.containers import container_spec, probe_containe
 from jupyter_smx.engines.docker.daemon.daemon_client import NOT_FOUND, DaemonError
 from jupyter_smx.engines.docker.images import registry
 from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.text import format_duration, format_list
 from jupyter_smx.python_version import MIN_PYTHON
 
@@ -60,10 +61,16 @@ class InspectedImage(Struct, frozen=True):
     digest: str = ""
     volumes: tuple[str, ...] = ()
     """Folders that are none of the image's in its containers, but new ones, each on the disk of the daemon."""
+    python_version: str = ""
+    """Version of its Python, as ``3.11``."""
 
     def with_digest(self, name: str, told: Mapping[str, Any]) -> InspectedImage:
         """Return a copy with the digest of ``name`` at its registry, from the daemon's answer."""
         return replace(self, digest=registry.repo_digest(name, told.get("RepoDigests")))
+
+    def as_image(self, name: str) -> Image:
+        """Return it as the image of a job that calls it ``name``."""
+        return Image(name=name, id=self.id, digest=self.digest, python_version=self.python_version)
 
 
 class Images:
@@ -152,7 +159,8 @@ class Images:
             await self._check_machine(name, told)
             say(PullProgress("Looking for Python in the image"))
             volumes = _volumes(name, told)
-            found = InspectedImage(told["Id"], await self._find_python(name, told["Id"]), volumes=volumes)
+            python, version = await self._find_python(name, told["Id"])
+            found = InspectedImage(told["Id"], python, volumes=volumes, python_version=version)
             self.cache[found.id] = found
         return found.with_digest(name, told)
 
@@ -214,7 +222,11 @@ class Images:
             cure=f"Use an image for linux/{mine}, with {pull}.",
         )
 
-    async def _find_python(self, name: str, image: str) -> str:
+    async def _find_python(self, name: str, image: str) -> tuple[str, str]:
+        """Return the command of the first usable Python of an image, and its version.
+
+        :raises RefusedError: it has none.
+        """
         seen: dict[tuple[int, str], list[str]] = {}
         for word in PYTHON_CANDIDATES:
             code, words = await self._run_python(name, image, word)
@@ -222,7 +234,7 @@ class Images:
                 continue
             version = _version(words) if code == 0 else (0, 0)
             if version >= MIN_PYTHON:
-                return word
+                return word, f"{version[0]}.{version[1]}"
             said = f"Python {version[0]}.{version[1]}" if code == 0 else f"exit code {code}, {_key_line(words)}"
             seen.setdefault((code, said), []).append(word)
         raise self._no_python_error(name, seen)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from other_pythons import pythons
 
 SCRIPT = """
 import importlib, json, sys
@@ -36,20 +35,6 @@ job(relative)
 print(json.dumps(seen))
 """
 SEEN = '[[], ["base", "upper"], ["base"], ["other"], ["base", "upper"], ["base"]]'
-
-
-def pythons() -> list[str]:
-    """Find one interpreter of each version that an agent may run on and that starts here."""
-    homes = [Path(entry) for entry in os.environ.get("PATH", "").split(os.pathsep)]
-    homes += sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions").glob("*/bin"))
-    found = {sys.version_info[:2]: sys.executable}
-    for minor in range(8, 15):
-        for home in homes:
-            path = shutil.which(f"python3.{minor}", path=str(home))
-            if path and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0:
-                found.setdefault((3, minor), path)
-                break
-    return [found[version] for version in sorted(found)]
 
 
 @pytest.mark.parametrize("python", pythons())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 import numpy as np
 import pytest
-from test_provenance_imports import pythons
+from other_pythons import pythons
 
 from jupyter_smx.agent.code import variable_unpickler
 from jupyter_smx.kernel.request import payload

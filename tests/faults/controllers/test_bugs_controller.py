@@ -9,11 +9,14 @@ import os
 import secrets
 import socket
 import statistics
+import sys
 import time
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from agent.other_pythons import pythons
 from msgspec.structs import replace
 
 from jupyter_smx import controller_launch
@@ -184,6 +187,27 @@ def test_bug_22_functions_of_another_python_are_refused_in_words_before_they_run
     values = replace(packed, protocol="2.7/0.1")
     for sent in (packed, values):
         assert shared.run("print(number)", send=sent).log() == "begun\n7\ndone\n"
+
+
+def test_bug_22_values_go_to_jobs_of_other_pythons_and_back_and_functions_do_not(shared: World) -> None:
+    others = [python for python in pythons() if python != sys.executable]
+    if not others:
+        pytest.skip("This machine has one version of Python.")
+    offset = 1
+    values = {"given": {"a": [1, 2.5, None], "b": (b"x", {3}), "day": date(2026, 1, 2)}}
+    sent = payload.pack(values, shared.data / "payloads")
+    code = payload.pack({"given": lambda: offset}, shared.data / "payloads")
+    for python in {others[0], others[-1]}:
+        back = "import sys\nback = given, sys.version_info[:2]\ndef f(): return 1"
+        ended = shared.run(back, python=python, send=sent, receive=("back", "f")).job()
+        (path,) = [artifact.path for artifact in ended.artifacts if artifact.name == "result.pkl"]
+        received = payload.unpack(Path(path), ("back", "f"), writer=ended.python_version())
+        version = ".".join(ended.python_version().split(".")[:2])
+        assert received.back == (values["given"], tuple(map(int, version.split("."))))
+        assert f"which Python {version} compiled" in received.missing["f"]
+        refused = shared.submit("pass", python=python, send=code).wait()
+        assert "which Python" in refused.failure_reason
+        assert refused.failure_reason.startswith("ClientError: send: given contains the code of a function or class")
 
 
 def test_bug_22_hosts_whose_python_was_updated_in_place_get_no_job_of_the_new_one(sim: Simulation) -> None:

@@ -240,6 +240,27 @@ def _agent_of(world: Containers, job: Ran) -> int:
     return (*serves, first)[0]
 
 
+def test_a_container_that_is_removed_from_outside_is_called_that_and_a_retry_runs_the_job_again(
+    containers: Containers,
+) -> None:
+    gate = containers.gate()
+    lost, repeated = (containers.submit(gate=gate, retries=retries) for retries in (0, 1))
+    for job in (lost, repeated):
+        job.until_it_says("begun")
+        containers.ask("rm", "--force", containers.container(job))
+    reason = (
+        "InternalServerError: Host algo-1 was lost while the job ran: its container was removed from outside, as by "
+        "docker rm --force. Run the job again, or set --retries."
+    )
+    ended = lost.wait()
+    assert (ended.state, ended.failure_reason) == (FAILED, reason)
+    again = repeated.until(lambda job: job.attempt == 2 and "first_line" in job.timings, "it runs again")
+    assert [attempt.reason for attempt in again.attempts] == [reason]
+    containers.open(repeated, gate)
+    assert repeated.wait().state is COMPLETED
+    containers.nothing_is_left()
+
+
 def _is_killed(world: Containers, job: Ran) -> None:
     cluster = job.job().cluster
     world.ask("kill", world.container(job))

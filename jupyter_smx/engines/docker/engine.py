@@ -250,7 +250,7 @@ class DockerEngine(Engine):
         :raises UnavailableError: the daemon does not answer.
         """
         found = await self._check_image(await (await self._get_images()).resolve(image, say))
-        return found.as_image(image)
+        return found.record(image)
 
     async def peek_image(self, image: str) -> Image | None:
         """Find an image of which hosts can be made; None where it would be downloaded.
@@ -258,14 +258,14 @@ class DockerEngine(Engine):
         :raises RefusedError, UnavailableError: as :meth:`resolve_image`.
         """
         found = await (await self._get_images()).peek(image)
-        return None if found is None else (await self._check_image(found)).as_image(image)
+        return None if found is None else (await self._check_image(found)).record(image)
 
     async def cached_image(self, image: str) -> Image | None:
         """Return the current image of a name by one request, if hosts were created from that image before."""
         if self._images is None or self._preflight is None or not self._preflight.has_passed:
             return None
         found = await self._images.cached(image)
-        return None if found is None else found.as_image(image)
+        return None if found is None else found.record(image)
 
     async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Link or copy files and folders into the host's folder, where it may only read them."""

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import secrets
+import signal
 import socket
 import tarfile
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from jupyter_smx.engines.base import Observation
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.model.spec.image import Image
+from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.docker import images as docker_images
 from jupyter_smx.testing.eventually import eventually
@@ -432,6 +434,32 @@ async def test_a_daemon_that_ends_in_the_middle_of_a_job(own_dockerd: Dockerd, t
     assert await harness.engine.observe_all([handle]) == [Observation.GONE]
     await harness.engine.release(handle)
     assert harness.leftovers(handle.cluster) == []
+    await harness.close()
+
+
+async def test_a_container_that_a_shutdown_of_the_machine_ended_is_called_that(
+    own_dockerd: Dockerd, tmp_path: Path
+) -> None:
+    from jupyter_smx.testing.docker.fixtures import connect  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.testing.docker.harness import DockerHarness  # noqa: PLC0415 - the same
+
+    connect(own_dockerd.host, ours=True, images=(docker_images.PYTHON,))
+    harness = DockerHarness(tmp_path / "smx", own_dockerd.host, docker_images.PYTHON.name, network_isolation=True)
+    handle = await harness.acquire()
+    inside = [int(seen["State"]["Pid"]) for seen in harness.inspect(handle.cluster)]
+    own_dockerd.kill()
+    mine = os.fspath(own_dockerd.folder)
+    shims = [one.pid for one in process_scan.processes() if "containerd-shim" in one.command and mine in one.command]
+    for pid in [*shims, *inside]:  # as everything ends at once
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    own_dockerd.start(tied=True)
+    assert await harness.engine.observe_all([handle]) == [Observation.GONE]
+    await harness.engine.release(handle)
+    assert await harness.new_engine().exit_reason(handle.cluster, "algo-1") == (
+        "its container had ended when its daemon came back, as by a shutdown of the machine or of docker (exit code "
+        "255). Run the job again, or set --retries."
+    )
     await harness.close()
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from agent.other_pythons import pythons
+from agent.code.other_pythons import pythons
 from msgspec.structs import replace
 
 from jupyter_smx import controller_launch

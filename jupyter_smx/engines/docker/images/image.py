@@ -68,7 +68,7 @@ class InspectedImage(Struct, frozen=True):
         """Return a copy with the digest of ``name`` at its registry, from the daemon's answer."""
         return replace(self, digest=registry.repo_digest(name, told.get("RepoDigests")))
 
-    def as_image(self, name: str) -> Image:
+    def record(self, name: str) -> Image:
         """Return it as the image of a job that calls it ``name``."""
         return Image(name=name, id=self.id, digest=self.digest, python_version=self.python_version)
 

@@ -230,9 +230,9 @@ class Preparation:
         for job, error in errors:
             if error is not None:
                 refused.setdefault(str(error), (error, []))[1].append(job)
-        for error, unable in refused.values():  # one write for all tasks of an array
-            _log.warning("jobs=%s image refused: %s", _format_names(unable), error)
-            self._events.on_image_refused(unable, error)
+        for problem, unable in refused.values():  # one write for all tasks of an array
+            _log.warning("jobs=%s image refused: %s", _format_names(unable), problem)
+            self._events.on_image_refused(unable, problem)
         return [job for job, error in errors if error is None]
 
     def _waiting_jobs(self, build: _PreparationTask) -> list[Job]:

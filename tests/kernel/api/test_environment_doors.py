@@ -102,10 +102,11 @@ def test_no_code_is_sent_to_another_version(controller: ScriptedController, here
         smx.remote(python="older")(lambda: 1).submit()
     with pytest.raises(ValidationError, match=r"the job would run 3\.9"):
         smx.map(lambda number: number, [1, 2], python="older", source_dir="code")
+    assert controller.jobs == {}
+    assert [*(data_folder / "payloads").glob("*")] == [], "nothing was packed for it"
     with pytest.raises(ValidationError, match=r"the job would run 3\.9, which cannot run the function <lambda>"):
         smx.map(len, [[lambda: 1]], python="older")
     assert controller.jobs == {}
-    assert [*(data_folder / "payloads").glob("*")] == [], "nothing was packed for it"
     smx.train("pass", python="older", send={"a": {"lr": [0.1, (1, b"x")]}})
     spec = only(controller)
     assert (spec.python_version, spec.send is not None and spec.send.code) == ("3.9", ())

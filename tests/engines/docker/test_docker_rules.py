@@ -131,6 +131,15 @@ async def test_a_python_that_says_something_at_its_end_is_one_all_the_same(daemo
     assert (await engine_at(daemon, tmp_path).resolve_image("train:1", lambda _words: None)).id == IMAGE
 
 
+async def test_the_version_of_the_python_of_an_image_is_known_from_its_inspection(
+    daemon: FakeDockerd, tmp_path: Path
+) -> None:
+    engine = engine_at(daemon, tmp_path)
+    looks = [await engine.resolve_image("train:1", lambda _words: None), await engine.peek_image("train:1")]
+    looks.append(await engine.cached_image("train:1"))
+    assert [found and found.python_version for found in looks] == ["3.11"] * 3
+
+
 async def test_a_daemon_that_starts_no_container_at_all_is_not_the_images_fault(
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:

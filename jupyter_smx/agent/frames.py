@@ -95,6 +95,8 @@ class RunSpec(TypedDict):
     arguments: List[str]
     command: List[str]
     """Program and words that run the entry point, or that are the whole command; empty for none."""
+    image_workdir: bool
+    """The code starts in the working folder of the host's image."""
     folder: str
     """The submitter's folder that the code comes from; "" for a cell."""
     receive: List[str]

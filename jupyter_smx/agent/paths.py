@@ -25,7 +25,8 @@ class HostInfo(NamedTuple):
 
     ``interface`` carries the hosts' names, ``port`` is where the first host of a distribution listens. ``addresses``
     stand for the names of the hosts where these are not found, as where a host has no ``/opt/ml`` of its own.
-    ``own_root`` says that what a job writes directly below ``/`` is its own.
+    ``own_root`` says that what a job writes directly below ``/`` is its own. ``image_files`` is a folder with the files
+    that the host's image has in ``/opt/ml``, "" if there are none; ``image_workdir`` is the image's working folder.
     """
 
     host: str
@@ -41,6 +42,8 @@ class HostInfo(NamedTuple):
     port: int = PORT
     addresses: Optional[Dict[str, str]] = None
     own_root: bool = False
+    image_files: str = ""
+    image_workdir: str = ""
 
     def path(self, *names: str) -> str:
         """Return a path under ``/opt/ml`` of this host."""

@@ -54,7 +54,10 @@ def working_folder(spec: CompleteSpec, host_info: HostInfo) -> str:
     """Return the folder that the script starts in.
 
     SageMaker's FrameworkProcessor changes to its code, the ScriptProcessor stays in the working folder of the image.
+    The program of an image starts there as well, and what else the user wants to.
     """
+    if spec.get("image_workdir"):
+        return host_info.image_workdir or ROOT
     if starts_in_root(spec, host_info):
         return ROOT
     return code_folder(spec, host_info) if spec["source_dir"] or is_sdk3_driven(spec) else host_info.path("code")
@@ -90,6 +93,8 @@ def search_path(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
 def argv(spec: CompleteSpec, host_info: HostInfo) -> List[str]:
     """Return ``sys.argv`` of the script; a processing job gets its arguments as they are."""
     name, given = script_name(spec), spec.get("hyperparameters") or {}
+    if spec.get("image_workdir"):
+        name = os.path.join(code_folder(spec, host_info), name)  # it does not start beside its script
     if is_sdk3_driven(spec):
         return [name, *hyperparameters.sdk3_arguments(given)]
     if starts_in_root(spec, host_info) or (

@@ -79,6 +79,7 @@ def complete(spec: Mapping[str, Any]) -> CompleteSpec:
         "entry_point": "",
         "arguments": [],
         "command": [],
+        "image_workdir": False,
         "role": "",
         "image": "",
         "requirements": [],

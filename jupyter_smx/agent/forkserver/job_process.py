@@ -10,6 +10,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Callable, Dict, List, NoReturn
 
+from jupyter_smx.agent.channels import image_files
 from jupyter_smx.agent.code import execute, import_effects, imports, requirements, sourcedir, startup_variables
 from jupyter_smx.agent.code.environ import job_changes, late_changes
 from jupyter_smx.agent.code.environ import reasons as preload_reasons
@@ -122,7 +123,9 @@ class JobRun:
         brings_code = bool(self.spec["source_dir"] or self.spec["entry_point"] or script.is_sdk3_driven(self.spec))
         if brings_code:
             self.install_code()
-        self.files.enter(script.working_folder(self.spec, self.host_info))
+        if self.host_info.image_files and self.files is DISK_WRITER:
+            self._present_image_files()
+        self._enter_working_folder()
         for name, text in scriptmode.config_files(self.spec, self.host_info).items():
             self.files.write(self.host_info.path(name), text)
         if self._writes_source():
@@ -134,6 +137,7 @@ class JobRun:
         inherited = {name: os.environ[name] for name in environment if name in os.environ}
         self.variables = scriptmode.variables(self.spec, self.host_info)
         _set(self.variables)
+        image_files.replace_program(self.spec, self.code, script.script_name(self.spec))
         if environment:
             code = [] if script.is_sdk3_driven(self.spec) else [self.code]
             at = len(script.search_path(self.spec, self.host_info)) if brings_code else 1
@@ -143,6 +147,28 @@ class JobRun:
             threads.limit(int(wanted))
             os.environ.update({name: environment[name] for name in THREAD_VARIABLES if name in environment})
         execute.set_argv(script.argv(self.spec, self.host_info))
+
+    def _enter_working_folder(self) -> None:
+        """Change to the folder in which the code starts.
+
+        :raises RefusalError: it is the image's, and the job's user cannot enter it.
+        """
+        folder = script.working_folder(self.spec, self.host_info)
+        try:
+            self.files.enter(folder)
+        except OSError as error:
+            if not self.spec.get("image_workdir"):
+                raise
+            raise RefusalError(
+                f"workdir: the job cannot start in {folder}, the working folder of the image ({error.strerror}). Its "
+                "user has to be allowed to enter it, as with --user image."
+            ) from error
+
+    def _present_image_files(self) -> None:
+        """Show what the image has in ``/opt/ml``; imports find what is new in the folder of the code."""
+        image_files.present(self.spec, self.host_info)
+        for path in [path for path in sys.path_importer_cache if path.startswith(self.host_info.base)]:
+            del sys.path_importer_cache[path]
 
     def _writes_source(self) -> bool:
         """Return True if the request has the script, and it did not come with the folder of code."""

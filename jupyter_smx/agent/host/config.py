@@ -49,6 +49,10 @@ class HostConfig(NamedTuple):
     """The machine's ``/opt/ml`` may lead to this host where the host cannot have one of its own."""
     contained: bool
     """The host is a container: its ``/opt/ml``, ``/tmp`` and shared memory are its own already."""
+    image_files: str
+    """Folder with the files that the host's image has in ``/opt/ml``; "" if there are none."""
+    image_workdir: str
+    """Working folder of the host's image, "" for ``/``."""
     interface: str
     """Network interface with the hosts' names, as soon as there are jobs; "" for the one with the host's address."""
     grace: float
@@ -107,6 +111,8 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         isolate=bool(raw.get("isolate", True)),
         machine_opt_ml=bool(raw.get("machine_opt_ml", False)),
         contained=bool(raw.get("contained", False)),
+        image_files=str(raw.get("image_files") or ""),
+        image_workdir=str(raw.get("image_workdir") or ""),
         interface=str(raw.get("interface") or ""),
         grace=float(raw.get("grace", 120.0)),
         disk_patience=float(raw.get("disk_patience", disk_wait.LIMIT)),

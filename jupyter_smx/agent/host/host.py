@@ -441,6 +441,8 @@ def host_info(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isol
         port=config.port,
         addresses=config.addresses,
         own_root=isolation.has_own_root(),
+        image_files=config.image_files,
+        image_workdir=config.image_workdir,
     )
 
 

@@ -10,8 +10,9 @@ import itertools
 import os
 from typing import TYPE_CHECKING, Deque, List, NamedTuple, Set
 
+from jupyter_smx.agent.channels import image_files
 from jupyter_smx.agent.contract import script
-from jupyter_smx.agent.paths import checkpoint_folder, format_name, input_folder, output_folders
+from jupyter_smx.agent.paths import ML, checkpoint_folder, format_name, input_folder, output_folders
 from jupyter_smx.agent.system.files import safe_open
 
 if TYPE_CHECKING:
@@ -64,8 +65,10 @@ def describe(spec: CompleteSpec, host_info: HostInfo, ml: str, trees: str) -> st
     """
     own = host_info._replace(base=ml)
     folder = script.working_folder(spec, own)
-    if folder == script.ROOT:
-        return ""  # describe_root names what is there
+    if f"{folder}/".startswith(f"{ML}/"):
+        folder = ml + folder[len(ML) :]  # the working folder of an image
+    if not f"{folder}/".startswith(f"{ml}/"):
+        return ""  # describe_root names what is in /; other folders of an image are read-only
     try:
         inputs = [input_folder(own, spec["kind"], channel) for channel in spec["channels"]]
         outputs = [path for _name, path in output_folders(spec, own)]
@@ -78,6 +81,7 @@ def describe(spec: CompleteSpec, host_info: HostInfo, ml: str, trees: str) -> st
     if tree and not os.path.isdir(tree):
         return ""
     names = _tool_names(spec, tree) if folder == script.code_folder(spec, own) else set()
+    names |= image_files.names_in(own, os.path.relpath(folder, ml))
     return format_leftovers(spec, search(folder, InitialFiles(tree, names, {*inputs, *outputs, checkpoints})))
 
 

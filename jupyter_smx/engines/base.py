@@ -71,6 +71,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """``acquire`` installs :attr:`ClusterRequest.requirements` where the hosts are, into an environment for reuse."""
     images: bool = False
     """The hosts are made of an image that the job names; the kernel's Python plays no role there."""
+    image_settings: bool = False
+    """The image's ``USER``, ``ENTRYPOINT`` and ``WORKDIR`` can count; the methods for images take ``settings``."""
     network_isolation: bool = False
     """True if the engine can create hosts that reach only each other, for jobs that request that."""
     own_gpus: bool = False
@@ -133,6 +135,8 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     """Bytes that the log of a job may take on a host's disk; 0 is no limit."""
     image: str = ""
     """Image of the hosts, if the engine has images; names an existing one, best by its id."""
+    image_settings: tuple[str, ...] = ()
+    """Settings of the image that count for its hosts: ``entrypoint``, ``user``; see :attr:`Capabilities`."""
     network_isolation: bool = False
     """True if the hosts must reach each other and nothing else."""
     max_run: int = 0
@@ -335,32 +339,43 @@ class Engine(LoggingConfigurable):
         """Name the image of jobs that name none; "" where each has to name its own, or hosts are made of none."""
         return ""
 
-    async def resolve_image(self, image: str, say: Callable[[PullProgress], None]) -> Image:
+    def image_defaults(self, image: str) -> Collection[str]:
+        """Name the settings of an image that count where a job does not say it: ``entrypoint``, ``user``, ``workdir``.
+
+        Called only if the engine has the capability ``image_settings``, at each submission: read the configuration.
+        """
+        del image
+        return ()
+
+    async def resolve_image(
+        self, image: str, say: Callable[[PullProgress], None], *, settings: Sequence[str] = ()
+    ) -> Image:
         """Resolve the image name of a job to an id that never means another image; pull the image if it is missing.
 
-        Called once for each job, so that a changed name is noticed. ``say`` receives the progress. Cancelled when no
-        job needs the image any more.
+        Called once for each job, so that a changed name is noticed. ``say`` receives the progress. ``settings`` are
+        those of the image that count for its hosts; passed only if the engine has the capability ``image_settings``.
+        Cancelled when no job needs the image any more.
 
         :raises RefusedError: there is no such image, or hosts cannot use it; names the field and the cure. A
             ``transient`` one is retried, as when a registry does not respond.
         :raises UnavailableError: the daemon or service does not respond.
         """
-        del say
+        del say, settings
         return Image(name=image, id=image)
 
-    async def peek_image(self, image: str) -> Image | None:
+    async def peek_image(self, image: str, *, settings: Sequence[str] = ()) -> Image | None:
         """Find an image as :meth:`resolve_image` does, and bring nothing here; None where it would be brought first.
 
         :raises RefusedError, UnavailableError: as :meth:`resolve_image`.
         """
-        return await self.resolve_image(image, lambda _step: None)
+        return await self.resolve_image(image, lambda _step: None, settings=settings)
 
-    async def cached_image(self, image: str) -> Image | None:
+    async def cached_image(self, image: str, *, settings: Sequence[str] = ()) -> Image | None:
         """Return what a name means now if that takes a moment only; None if :meth:`resolve_image` has to be asked.
 
         Called before a job is recorded, while its submitter waits. An engine that is unreachable returns None.
         """
-        del image
+        del image, settings
         return None
 
     async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str] | None:

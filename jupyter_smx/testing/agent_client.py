@@ -58,6 +58,7 @@ def job_spec(source: str, **changes: Any) -> dict[str, Any]:
         "entry_point": "",
         "arguments": [],
         "command": [],
+        "image_workdir": False,
         "contract": "v2",
         "warm_pool": False,
         "hyperparameters": {},

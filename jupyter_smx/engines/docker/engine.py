@@ -7,24 +7,26 @@ import os
 import socket
 import time
 from contextlib import aclosing
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import asdict, replace
-from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
+from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode, default, validate
 
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.controller_launch import chosen_data_dir, data_dir
 from jupyter_smx.engines.base import DOCTOR_TIMEOUT, Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.docker import orphans as sweep
-from jupyter_smx.engines.docker.containers import container_spec, gpus, isolation, origin
+from jupyter_smx.engines.docker.containers import container_spec, gpus, image_parts, isolation, origin
 from jupyter_smx.engines.docker.containers.folders import prepare, read_daemon_url
 from jupyter_smx.engines.docker.daemon import cli_config, daemon_info, users
 from jupyter_smx.engines.docker.daemon.daemon_client import daemon_address
 from jupyter_smx.engines.docker.daemon.installation import check_installed
 from jupyter_smx.engines.docker.daemon_registry import DaemonRegistry, are_alive, handle_daemon_url
 from jupyter_smx.engines.docker.images.image import Images, cached_inspection
+from jupyter_smx.engines.docker.images.opt_ml_files import prune as prune_image_files
 from jupyter_smx.engines.docker.images.pull import ImagePuller
 from jupyter_smx.engines.docker.launch import ClusterLaunch, host_handle, is_on_shared_network
 from jupyter_smx.engines.docker.preflight import Preflight
@@ -55,7 +57,13 @@ class DockerEngine(Engine):
 
     name: ClassVar[str] = "docker"
     capabilities: Capabilities = Capabilities(
-        shared_folder=True, extend=True, bounded_by_machine=True, images=True, network_isolation=True, own_gpus=True
+        shared_folder=True,
+        extend=True,
+        bounded_by_machine=True,
+        images=True,
+        network_isolation=True,
+        own_gpus=True,
+        image_settings=True,
     )
 
     data_dir = Unicode(
@@ -66,6 +74,12 @@ class DockerEngine(Engine):
         "or the usual socket."
     ).tag(config=True)
     image = Unicode(help="Default image, for jobs without --image.").tag(config=True)
+    image_settings = Dict(
+        value_trait=List(Enum([*image_parts.ALL])),
+        key_trait=Unicode(),
+        help="Settings of images that count where a job does not say it, by the pattern of an image's name: "
+        "``{'hub.example.com/lab/*': ['user', 'entrypoint', 'workdir']}``.",
+    ).tag(config=True)
     pull = Enum(
         ["missing", "never", "always"],
         "missing",
@@ -127,7 +141,8 @@ class DockerEngine(Engine):
 
         An image id that was not inspected yet is assumed to have a Python with the usual name.
         """
-        settings, archive = self._settings(), self._root / agent_zipapp.file_name()
+        image = cached_inspection(request.image, request.image_settings)
+        settings, archive = self._settings(image), self._root / agent_zipapp.file_name()
         settings = replace(settings, proxies=redact_values(settings.proxies))
         return {
             "engine": self.name,
@@ -135,8 +150,8 @@ class DockerEngine(Engine):
             "hosts": {
                 host.host: {
                     "name": container_spec.container_name(request.cluster, host.host),
-                    **asdict(self._container_plan(request, host, archive, cached_inspection(request.image), settings)),
-                    host_layout.DESCRIPTION: container_spec.host_json(request, host, settings),
+                    **asdict(self._container_plan(request, host, archive, image, settings)),
+                    host_layout.DESCRIPTION: container_spec.host_json(request, host, settings, image.parts),
                 }
                 for host in request.hosts
             },
@@ -153,12 +168,15 @@ class DockerEngine(Engine):
         request_validation.check_names(request)
         daemon = self._daemons.default()
         await self._check_daemon(request.cluster, daemon)
-        image = await self._check_image(await (await self._get_images()).inspect(request.image, lambda _step: None))
+        images = await self._get_images()
+        image = await self._check_image(await images.inspect(request.image, lambda _step: None, request.image_settings))
         gpus.check(daemon.kind, request)
         request = replace(request, image=image.id)  # what was looked at, whatever its name means a moment later
-        settings = await asyncio.to_thread(self._settings)
-        ready = partial(prepare, self._folders, request, settings, self._users, daemon.url, volumes=image.volumes)
-        archive = await asyncio.to_thread(ready)
+        settings = await asyncio.to_thread(self._settings, image)
+        ready = partial(
+            prepare, self._folders, request, settings, self._users.of_image(image.parts.user_numbers()), daemon.url
+        )
+        archive = await asyncio.to_thread(ready, volumes=image.volumes, parts=image.parts)
         network = container_spec.network(request, settings)
         launch = ClusterLaunch(daemon, self._folders, request, network, float(self.launch_timeout))
 
@@ -242,37 +260,45 @@ class DockerEngine(Engine):
         """Name the image of jobs that name none."""
         return str(self.image)
 
-    async def resolve_image(self, image: str, say: Callable[[PullProgress], None]) -> Image:
+    def image_defaults(self, image: str) -> Collection[str]:
+        """Name the settings of an image that count by configuration."""
+        patterns: dict[str, list[str]] = self.image_settings
+        found = {name for pattern, names in patterns.items() if fnmatchcase(image, pattern) for name in names}
+        return sorted(found)
+
+    async def resolve_image(
+        self, image: str, say: Callable[[PullProgress], None], *, settings: Sequence[str] = ()
+    ) -> Image:
         """Find an image for hosts, and download it first as ``pull`` configures.
 
         :raises RefusedError: it cannot be downloaded, has no Python, or is made for another machine; transient if its
         registry is unavailable.
         :raises UnavailableError: the daemon does not answer.
         """
-        found = await self._check_image(await (await self._get_images()).resolve(image, say))
+        found = await self._check_image(await (await self._get_images()).resolve(image, say, settings))
         return found.record(image)
 
-    async def peek_image(self, image: str) -> Image | None:
+    async def peek_image(self, image: str, *, settings: Sequence[str] = ()) -> Image | None:
         """Find an image of which hosts can be made; None where it would be downloaded.
 
         :raises RefusedError, UnavailableError: as :meth:`resolve_image`.
         """
-        found = await (await self._get_images()).peek(image)
+        found = await (await self._get_images()).peek(image, settings)
         return None if found is None else (await self._check_image(found)).record(image)
 
-    async def cached_image(self, image: str) -> Image | None:
+    async def cached_image(self, image: str, *, settings: Sequence[str] = ()) -> Image | None:
         """Return the current image of a name by one request, if hosts were created from that image before."""
         if self._images is None or self._preflight is None or not self._preflight.has_passed:
             return None
-        found = await self._images.cached(image)
+        found = await self._images.cached(image, settings)
         return None if found is None else found.record(image)
 
     async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Link or copy files and folders into the host's folder, where it may only read them."""
         folder = self._folders.host(handle.cluster, host)
-        return await self._copy_workers.provide_files(
-            folder, sources, container_spec.PROVIDED_FILES, self._users.reader()
-        )
+        user = next((str(one.data["user"]) for one in handle.hosts if one.host == host and "user" in one.data), "")
+        reader = self._users.of_image(user).reader()
+        return await self._copy_workers.provide_files(folder, sources, container_spec.PROVIDED_FILES, reader)
 
     async def shell(self, handle: Handle, host: str) -> list[str] | None:
         """Start a shell in the container, by Docker's own command, or Podman's where there is only that one."""
@@ -307,7 +333,8 @@ class DockerEngine(Engine):
 
         others = await asyncio.to_thread(self._origin_filter)
         urls, owner = await asyncio.to_thread(sweep.daemon_urls, self._folders), container_spec.owner(self.data_dir)
-        return await sweep.sweep(self._daemons, urls, owner, float(self.release_timeout), spare)
+        found = await sweep.sweep(self._daemons, urls, owner, float(self.release_timeout), spare)
+        return [*found, *await prune_image_files(self._daemons.get, ["", *urls], self._root)]
 
     async def doctor(self, timeout: float = DOCTOR_TIMEOUT) -> dict[str, object]:
         """Return the facts of the daemon, its isolation of hosts, and isolation that is missing here."""
@@ -371,7 +398,14 @@ class DockerEngine(Engine):
         if self._images is None:
             labels = self._owner_labels()
             pulls = ImagePuller(daemon.url, self.pull, float(self.pull_timeout), daemon.kind)
-            self._images = Images(daemon, labels, self._users.name, pulls=pulls)
+            self._images = Images(
+                daemon,
+                labels,
+                self._users.name,
+                pulls=pulls,
+                data_dir=self._root,
+                can_own_files=self._users.can_own_files,
+            )
             mark = f"{container_spec.OWNER}={container_spec.owner(self.data_dir)}"
             others = origin.OriginFilter(await asyncio.to_thread(self._origin))
             await sweep.sweep_probes(daemon, mark, others, float(self.release_timeout))
@@ -395,10 +429,10 @@ class DockerEngine(Engine):
     def _owner_labels(self) -> dict[str, str]:
         return {container_spec.OWNER: container_spec.owner(self.data_dir), **self._origin().labels()}
 
-    def _settings(self) -> container_spec.Settings:
+    def _settings(self, image: InspectedImage | None = None) -> container_spec.Settings:
         return container_spec.Settings(
             data_dir=self.data_dir,
-            user=self._users.name(),
+            user=(self._users.of_image(image.parts.user_numbers()) if image else self._users).name(),
             network_isolation=self.is_network_isolated(),
             pids=int(self.pids_limit),
             grace=float(self.grace),
@@ -419,7 +453,7 @@ class DockerEngine(Engine):
     ) -> container_spec.ContainerPlan:
         folder = self._folders.host(request.cluster, plan.host)
         return container_spec.container_plan(
-            request, plan, folder, archive, image.python, settings, volumes=image.volumes
+            request, plan, folder, archive, image.python, settings, volumes=image.volumes, parts=image.parts
         )
 
     def _observe(self, handle: Handle, states: Mapping[str, str] | None) -> Observation:

@@ -110,11 +110,11 @@ class ClusterLaunch:
         """Create the missing parts of a host, and start it.
 
         Returns the container as the daemon lists it, and whether it shares a network with others. The network is
-        created while the container is created and started, because each takes a daemon long; Podman needs the network
-        first.
+        created while the container is created and started, because each takes a daemon long; Podman and an entry
+        point need the network first.
         """
         name = container_spec.container_name(self._cluster, host)
-        if self._daemon.kind.podman:
+        if self._daemon.kind.podman or order.is_created_in_network():
             return await self._run(
                 name, container_spec.use_default_network(order.container, await self.network())
             ), False
@@ -283,6 +283,8 @@ def host_handle(
     ``is_shared`` is True if it shares a network with others, which its labels do not have.
     """
     data: dict[str, str | int | float] = {"container": container, "daemon": daemon.url}
+    if user := (labels or {}).get(container_spec.USER):
+        data["user"] = user
     told = [*([isolation.SHARED_NETWORK] if is_shared else []), *isolation.read(labels)]
     return HostHandle(host=host, data=data, given_up=tuple(dict.fromkeys(told)))  # labels of before said it, too
 

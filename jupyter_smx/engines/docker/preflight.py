@@ -83,38 +83,40 @@ class Preflight:
         """
         async with self._lock:
             if not self.has_passed:
-                await self._check_once(image)
+                await self._check_once(image, self._users.of_image(image.parts.user_numbers()))
                 self.has_passed = True
 
-    async def _check_once(self, image: InspectedImage) -> None:
+    async def _check_once(self, image: InspectedImage, users: ContainerUser) -> None:
         probe = Probe(self._daemon, self._under_way, self._seconds)
         room = self._folders.host(probe.name, "ground")
         try:
             async with probe:
-                await asyncio.to_thread(self._make_folder, room, probe.token)
-                why = await self._run_probe(probe, image, room)
+                await asyncio.to_thread(self._make_folder, room, probe.token, users)
+                why = await self._run_probe(probe, image, room, users)
         finally:
             await asyncio.to_thread(rmtree.remove_if_possible, str(room.path.parent))
         if why:
             raise await self._refusal(why)
 
-    def _make_folder(self, room: HostFolder, token: str) -> None:
+    def _make_folder(self, room: HostFolder, token: str, users: ContainerUser) -> None:
         try:
             self._folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
             room.make()
             (room.path / "token").write_text(token)
-            self._users.chown(room.path, room.path / "token")
+            users.chown(room.path, room.path / "token")
         except OSError as problem:
             raise not_writable_error(self._folders.root, problem) from problem
 
-    async def _run_probe(self, probe: Probe, image: InspectedImage, room: HostFolder) -> str:
+    async def _run_probe(self, probe: Probe, image: InspectedImage, room: HostFolder, users: ContainerUser) -> str:
         """Test the mounted folder in a container; return the fault, "" if there is none."""
         seat = container_spec.bind_mount(str(room.path), container_spec.HOST_FOLDER, closed=False)
-        words = [image.python, "-I", "-c", _PROBE_SCRIPT, probe.token]
+        words = image.command("-I", "-c", _PROBE_SCRIPT, probe.token)
         try:
             config = probe_container.container_config(
-                image.id, words, self._users.name(), self._labels, self._daemon.kind, seat
+                image.id, words, users.name(), self._labels, self._daemon.kind, seat
             )
+            if image.parts.entrypoint:
+                probe_container.prepare_entrypoint(config, image.parts.workdir)
             config["HostConfig"]["Init"] = True  # as a host's; some daemons have no program for that
             await probe.start(config)
         except DaemonError as problem:

@@ -125,12 +125,15 @@ class SocketProxy:
 class DockerHarness(Harness):
     """A Docker engine with a data folder of its own, at a daemon that others may use."""
 
-    def __init__(self, folder: Path, daemon: str, image: str, **traits: object) -> None:
+    def __init__(
+        self, folder: Path, daemon: str, image: str, *, image_settings: tuple[str, ...] = (), **traits: object
+    ) -> None:
         provide_archive(folder)
         self.folder = folder
         self.daemon = daemon
         self.proxy = SocketProxy(Path(f"/tmp/smx-door-{secrets.token_hex(4)}.sock"), daemon)  # noqa: S108 - no other name is short
         self.image = self.run_docker("image", "inspect", "--format", "{{.Id}}", image)
+        self.image_settings = image_settings
         self.traits: dict[str, Any] = {"variables": [RUN], **traits}
         self.engine = self.new_engine()
 
@@ -145,7 +148,8 @@ class DockerHarness(Harness):
 
     def request(self, hosts: int = 1, *, cluster: str = "", preload: tuple[str, ...] = ()) -> ClusterRequest:
         """Return a request for containers of the image."""
-        return replace(super().request(hosts, cluster=cluster, preload=preload), image=self.image)
+        asked = super().request(hosts, cluster=cluster, preload=preload)
+        return replace(asked, image=self.image, image_settings=self.image_settings)
 
     def run_docker(self, *words: str) -> str:
         """Run Docker's own command line program; return its output."""

@@ -31,11 +31,13 @@ class _Entry(NamedTuple):
     mode: int
     source: Path | None = None
     text: str = ""
+    owner: int = 0
 
     def identity(self) -> str:
         """Name what goes in, without reading it."""
         looked = self.source.stat() if self.source else None
-        return f"{self.kind!r} {self.mode:o} {self.text!r} {(looked.st_size, looked.st_mtime_ns) if looked else ''}"
+        facts = (looked.st_size, looked.st_mtime_ns) if looked else ""
+        return f"{self.kind!r} {self.mode:o} {self.owner} {self.text!r} {facts}"
 
 
 class Layer:
@@ -44,21 +46,21 @@ class Layer:
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
 
-    def folder(self, path: str, mode: int = 0o755) -> None:
-        """Add a folder, and those above it."""
+    def folder(self, path: str, mode: int = 0o755, *, owner: int = 0) -> None:
+        """Add a folder of a user and a group with the number ``owner``, and those above it."""
         above = posixpath.dirname(path)
         if above not in {"/", self._name(above)} and self._name(above) not in self._entries:
             self.folder(above)
-        self._entries[self._name(path)] = _Entry(tarfile.DIRTYPE, mode)
+        self._entries[self._name(path)] = _Entry(tarfile.DIRTYPE, mode, owner=owner)
 
     def file(self, path: str, source: Path) -> None:
         """Add a copy of a file of this machine, links followed."""
         mode = 0o755 if source.stat().st_mode & stat.S_IXUSR else 0o644
         self._add(path, _Entry(tarfile.REGTYPE, mode, source))
 
-    def write(self, path: str, text: str, mode: int = 0o644) -> None:
-        """Add a file with this text."""
-        self._add(path, _Entry(tarfile.REGTYPE, mode, None, text))
+    def write(self, path: str, text: str, mode: int = 0o644, *, owner: int = 0) -> None:
+        """Add a file with this text, of a user and a group with the number ``owner``."""
+        self._add(path, _Entry(tarfile.REGTYPE, mode, None, text, owner))
 
     def link(self, path: str, target: str) -> None:
         """Add a symbolic link."""
@@ -146,6 +148,7 @@ def _is_program(path: Path) -> bool:
 def _put(tar: tarfile.TarFile, name: str, entry: _Entry) -> None:
     info = tarfile.TarInfo(name)
     info.type, info.mode = entry.kind, entry.mode
+    info.uid = info.gid = entry.owner
     if entry.kind == tarfile.SYMTYPE:
         info.linkname = entry.text
         tar.addfile(info)

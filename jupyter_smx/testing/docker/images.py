@@ -156,9 +156,14 @@ def size(images: Sequence[TestImage] = IMAGES) -> int:
     return sum(parts[name].size() for name in {name for image in images for name in image.layers})
 
 
-def load(client: DockerClient, images: Sequence[TestImage] = IMAGES) -> list[str]:
-    """Load the images that a daemon lacks or has in another version; return their names."""
-    parts = layers()
+def load(
+    client: DockerClient, images: Sequence[TestImage] = IMAGES, more: Mapping[str, Layer] | None = None
+) -> list[str]:
+    """Load the images that a daemon lacks or has in another version; return their names.
+
+    ``more`` are layers that are not among :func:`layers`.
+    """
+    parts = {**layers(), **(more or {})}
     keys = {image.name: _key(image, parts) for image in images}
     wanted = [image for image in images if _loaded_key(client, image) != keys[image.name]]
     if wanted:
@@ -229,14 +234,14 @@ def _programs() -> Layer:
     return layer
 
 
-def _interpreter() -> Path:
+def interpreter_path() -> Path:
     """Find the program behind this environment, whose own folder has only a link to it."""
     return Path(os.path.realpath(getattr(sys, "_base_executable", sys.executable)))
 
 
 def _python() -> Layer:
     layer = Layer()
-    program = _interpreter()
+    program = interpreter_path()
     layer.file(os.fspath(program), program)
     for name in ("python", "python3"):
         layer.link(f"/usr/bin/{name}", os.fspath(program))
@@ -249,7 +254,7 @@ def _python() -> Layer:
 def _pip() -> Layer:
     """Add pip to the interpreter's packages; an environment without pip has none to add."""
     layer, spec = _base(), find_spec("pip")
-    command = [os.fspath(_interpreter()), "-I", "-c", "import site; print(site.getsitepackages()[0])"]
+    command = [os.fspath(interpreter_path()), "-I", "-c", "import site; print(site.getsitepackages()[0])"]
     site = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     for place in (spec.submodule_search_locations or ()) if spec else ():
         for path in Path(place).rglob("*"):
@@ -261,7 +266,7 @@ def _pip() -> Layer:
 def _old_python() -> Layer:
     layer = Layer()
     for name in ("python", "python3"):
-        layer.write(f"/usr/bin/{name}", f"#!{_interpreter()} -IS\n{_OLD_PYTHON_SCRIPT}", 0o755)
+        layer.write(f"/usr/bin/{name}", f"#!{interpreter_path()} -IS\n{_OLD_PYTHON_SCRIPT}", 0o755)
     return layer
 
 
@@ -276,7 +281,7 @@ def _odd_python() -> Layer:
     layer = Layer()
     for name in ("python", "python3"):
         layer.remove(f"/usr/bin/{name}")
-    layer.link("/opt/a b/bin/python3", os.fspath(_interpreter()))
+    layer.link("/opt/a b/bin/python3", os.fspath(interpreter_path()))
     layer.folder("/data", 0o777)
     layer.write("/data/of the image", "")
     return layer

@@ -43,6 +43,7 @@ class FakeImageEngine(FakeEngine):
         self.default = ""
         self.has_cache = False
         self.cached_image_error: Exception | None = None
+        self.resolved_settings: list[tuple[str, ...]] = []
         self.cluster_images: dict[str, str] = {}
         self.provided_paths: dict[tuple[str, str], dict[str, str]] = {}
         self.resolve_counts: Counter[str] = Counter()
@@ -65,9 +66,12 @@ class FakeImageEngine(FakeEngine):
         """Name the image of jobs that name none."""
         return self.default
 
-    async def resolve_image(self, image: str, say: Callable[[PullProgress], None]) -> Image:
+    async def resolve_image(
+        self, image: str, say: Callable[[PullProgress], None], *, settings: Sequence[str] = ()
+    ) -> Image:
         """Return the current image of a name, after a download if it is ``remote``."""
         self._on_call()
+        self.resolved_settings.append(tuple(settings))
         self.resolve_counts[image] += 1
         if self.registry_failures:
             self.registry_failures -= 1
@@ -85,12 +89,13 @@ class FakeImageEngine(FakeEngine):
         self.pruned_ids.discard(self.images[image])
         return self._image(image)
 
-    async def peek_image(self, image: str) -> Image | None:
+    async def peek_image(self, image: str, *, settings: Sequence[str] = ()) -> Image | None:
         """Return the current image of a name, if it needs no download."""
-        return None if image in self.remote_images else await super().peek_image(image)
+        return None if image in self.remote_images else await super().peek_image(image, settings=settings)
 
-    async def cached_image(self, image: str) -> Image | None:
+    async def cached_image(self, image: str, *, settings: Sequence[str] = ()) -> Image | None:
         """Return what a name means now, if it was requested before."""
+        del settings
         if self.cached_image_error is not None:
             raise self.cached_image_error
         if not self.has_cache or image not in self.resolve_counts or image not in self.images:

@@ -12,7 +12,8 @@ from msgspec import Struct
 from jupyter_smx.agent.paths import INTERFACE, ML, PORT
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, SKELETON
-from jupyter_smx.engines.docker.containers import gpus, isolation
+from jupyter_smx.engines.docker.containers import gpus, image_parts, isolation
+from jupyter_smx.engines.docker.containers.image_parts import NO_PARTS, ImageParts
 from jupyter_smx.engines.docker.daemon import cli_config
 from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 from jupyter_smx.engines.machine.host_folder import MARK, description
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 CLUSTER, HOST, OWNER = "jupyter-smx.cluster", "jupyter-smx.host", "jupyter-smx.data-dir"
 """Labels of containers and networks: whose they are."""
+USER = "jupyter-smx.user"
+"""Label of a container that runs as the user of its image: that user, as ``uid:gid``."""
 PROBE = "jupyter-smx.probe"
 """Label of a container by which something is tried; its text is the number of the process that looks."""
 HOST_FOLDER = "/run/smx"
@@ -96,6 +99,10 @@ class ContainerPlan(Struct, frozen=True, kw_only=True):
     """The network of its cluster, and what the host is called there; empty where it has none, or is made in it."""
     bounds_of_jobs: dict[str, int]
     """Limits that it has before its first job; empty where it has them from the start, or cannot have them."""
+
+    def is_created_in_network(self) -> bool:
+        """Return True if the network has to exist before the container."""
+        return bool(self.container["HostConfig"]["NetworkMode"] != NONE)
 
 
 def owner(data_dir: str) -> str:
@@ -190,13 +197,16 @@ def container_plan(
     settings: Settings,
     *,
     volumes: Sequence[str] = (),
+    parts: ImageParts = NO_PARTS,
 ) -> ContainerPlan:
     """Return the request for a host; ``volumes`` are the folders for which its image declares a volume.
+
+    ``parts`` are the settings and files of the image that count.
 
     Docker takes a third longer to start a container in its own network than without one, and as long again to create
     the network: meanwhile the agent does what needs no network.
     """
-    asked = container(request, plan, folder, archive, python, settings)
+    asked = container(request, plan, folder, archive, python, settings, parts)
     found = {posixpath.normpath(path) for path in volumes}
     asked["HostConfig"]["Mounts"] += _override_volumes(found, folder)
     stay = isolation.persistent_volumes(sorted(found - {TMP, ML, *(f"{ML}/{name}" for name in OPT_ML_FOLDERS)}))
@@ -212,16 +222,27 @@ def container_plan(
 
 def _is_connected_after_start(request: ClusterRequest, settings: Settings) -> bool:
     """Return True if hosts join their network after their start."""
-    return not _is_without_network(request, settings) and not settings.kind.podman
+    return not _is_without_network(request, settings) and not _needs_network(request, settings)
 
 
 def _is_created_in_network(request: ClusterRequest, settings: Settings) -> bool:
-    """Return True if containers are created in their network, as Podman requires."""
-    return not _is_without_network(request, settings) and bool(settings.kind.podman)
+    """Return True if containers are created in their network."""
+    return not _is_without_network(request, settings) and _needs_network(request, settings)
+
+
+def _needs_network(request: ClusterRequest, settings: Settings) -> bool:
+    """Return True if a container has to start in its network: Podman requires it, and an entry point may use it."""
+    return bool(settings.kind.podman) or image_parts.ENTRYPOINT in request.image_settings
 
 
 def container(
-    request: ClusterRequest, plan: HostSpec, folder: HostFolder, archive: Path, python: str, settings: Settings
+    request: ClusterRequest,
+    plan: HostSpec,
+    folder: HostFolder,
+    archive: Path,
+    python: str,
+    settings: Settings,
+    parts: ImageParts = NO_PARTS,
 ) -> dict[str, Any]:
     """Return the body of the request that creates a host's container."""
     name, _, mark = folder.mark.partition("=")
@@ -230,31 +251,32 @@ def container(
         "Image": request.image,
         "Hostname": plan.host,
         "User": settings.user,
-        "Entrypoint": [python, "-I", AGENT_ARCHIVE, "serve", HOST_FOLDER, "--contained"],
+        "Entrypoint": [*parts.entrypoint, python, "-I", AGENT_ARCHIVE, "serve", HOST_FOLDER, "--contained"],
         "Cmd": [],
-        "WorkingDir": "/",
+        "WorkingDir": parts.workdir if parts.entrypoint and parts.workdir else "/",
         "StopSignal": "SIGTERM",
         "Healthcheck": {"Test": ["NONE"]},
-        "Env": format_environment({**_environment(request, plan, settings), name: mark}),
+        "Env": format_environment({**_environment(request, plan, settings, parts), name: mark}),
         "Labels": {
             **labels(settings.data_dir, request.cluster, plan.host),
             **settings.origin_labels,
+            **({USER: settings.user} if parts.user else {}),
             **isolation.label(missing_isolation(request, plan, settings)),
         },
-        "HostConfig": _host_config(request, plan, folder, archive, settings),
+        "HostConfig": _host_config(request, plan, folder, archive, settings, parts),
         "NetworkingConfig": {"EndpointsConfig": _endpoints(request, plan, settings)},
     }
 
 
-def _environment(request: ClusterRequest, plan: HostSpec, settings: Settings) -> dict[str, str]:
+def _environment(request: ClusterRequest, plan: HostSpec, settings: Settings, parts: ImageParts) -> dict[str, str]:
     reachable = {} if _is_isolated(request, settings) else settings.proxies
     ways_out = cli_config.add_no_proxy(reachable, [host.host for host in request.hosts])
-    return {**ways_out, **settings.variables, **_identity(plan)}
+    return {**ways_out, **settings.variables, **_identity(plan, parts)}
 
 
-def _identity(plan: HostSpec) -> dict[str, str]:
+def _identity(plan: HostSpec, parts: ImageParts) -> dict[str, str]:
     # Most images have no entry for the controller's user, but libraries look up a name and a home.
-    found = {"HOME": _HOME, "USER": "smx", "LOGNAME": "smx"}
+    found = {"HOME": _HOME, "USER": "smx", "LOGNAME": "smx"} | (parts.user.variables() if parts.user else {})
     return found if plan.gpus else {**found, **NO_GPU_VARIABLES}
 
 
@@ -270,11 +292,16 @@ def _endpoints(request: ClusterRequest, plan: HostSpec, settings: Settings) -> d
 
 
 def _host_config(
-    request: ClusterRequest, plan: HostSpec, folder: HostFolder, archive: Path, settings: Settings
+    request: ClusterRequest,
+    plan: HostSpec,
+    folder: HostFolder,
+    archive: Path,
+    settings: Settings,
+    parts: ImageParts,
 ) -> dict[str, Any]:
     alone = _is_without_network(request, settings)
     found: dict[str, Any] = {
-        "Mounts": mounts(folder, archive),
+        "Mounts": [*mounts(folder, archive), *_image_files(parts)],
         # A processing job's configuration has its variables, and with them its secrets.
         "Tmpfs": {f"{ML}/{name}": _TMPFS_OPTIONS for name in CONFIGS},
         "NetworkMode": network_name(request.cluster) if _is_created_in_network(request, settings) else NONE,
@@ -286,6 +313,7 @@ def _host_config(
         **_limits(plan, settings),
         "ShmSize": max(_MIN_SHM, plan.memory // 2 or _DEFAULT_SHM),
         "LogConfig": LOG_CONFIG,
+        **parts.groups(),
     }
     if alone:
         found["ExtraHosts"] = [f"{plan.host}:127.0.0.1"]  # a container without a network does not know its own name
@@ -346,6 +374,11 @@ def mounts(folder: HostFolder, archive: Path) -> list[dict[str, Any]]:
     return [*found, bind_mount(str(archive), AGENT_ARCHIVE, closed=True)]
 
 
+def _image_files(parts: ImageParts) -> list[dict[str, Any]]:
+    """Mount the files that the image has in ``/opt/ml``, which the host's own folder hides there."""
+    return [bind_mount(parts.files, image_parts.IMAGE_ML, closed=True)] if parts.files else []
+
+
 def _override_volumes(volumes: AbstractSet[str], folder: HostFolder) -> list[dict[str, Any]]:
     """Mount the host's folders of ``/opt/ml`` over volumes that the image declares, which are root's and stay."""
     own = {f"{ML}/{name}": name for name in OPT_ML_FOLDERS if name not in CONFIGS}
@@ -377,8 +410,10 @@ def bind_mount(source: str, target: str, *, closed: bool) -> dict[str, Any]:
     return found | ({"ReadOnly": True} if closed else {})
 
 
-def host_json(request: ClusterRequest, plan: HostSpec, settings: Settings) -> dict[str, object]:
-    """Return the description of the host for an agent in a container."""
+def host_json(
+    request: ClusterRequest, plan: HostSpec, settings: Settings, parts: ImageParts = NO_PARTS
+) -> dict[str, object]:
+    """Return the description of the host for an agent in a container; ``parts`` are those of its image."""
     enforced = [name for name in ("cpu", "memory") if settings.kind.can_limit(name)]
     limits = share_limits(plan, enforced, settings.kind.reason)
     told = description(request, plan, start_method="fork", isolate=False, grace=settings.grace, limits=limits)
@@ -394,4 +429,5 @@ def host_json(request: ClusterRequest, plan: HostSpec, settings: Settings) -> di
         "port": PORT,
         "courier": "",
         "interface": interface,
+        **parts.facts(),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.engines.docker.containers import container_spec
+from jupyter_smx.engines.docker.containers.image_parts import NO_PARTS, ImageParts
 from jupyter_smx.engines.machine import agent_zipapp, request_validation
 
 if TYPE_CHECKING:
@@ -28,10 +29,11 @@ def prepare(
     daemon: str,
     *,
     volumes: Sequence[str] = (),
+    parts: ImageParts = NO_PARTS,
 ) -> Path:
     """Write all files that agents read, and the record of their daemon; return the packed agent. Blocks.
 
-    ``volumes`` are the folders for which the image of the hosts declares a volume.
+    ``volumes`` are the folders for which the image of the hosts declares a volume, ``parts`` what counts of it.
 
     :raises RefusedError: it cannot be written, or the cluster was released.
     """
@@ -48,7 +50,7 @@ def prepare(
         for plan in request.hosts:
             _describe(
                 folders.host(request.cluster, plan.host),
-                container_spec.host_json(request, plan, settings),
+                container_spec.host_json(request, plan, settings, parts),
                 users,
                 volumes,
             )

@@ -36,7 +36,7 @@ def missing_isolation(kind: DaemonInfo, user: str, *, is_open: bool = False, all
         f"It can reach servers of this machine that listen on all addresses, and resolve names: {kind.name} "
         f"{'does not block this' if kind.podman else 'blocks this from version 28 on'}.": is_open,
         "It sees all GPUs of this machine, also those of other hosts.": all_gpus,
-        "Its jobs run as root in their container, as configured by DockerEngine.user.": is_root(user)
+        "Its jobs run as root in their container, by DockerEngine.user or --user image.": is_root(user)
         and not kind.is_rootless,
         "SELinux separation is off for its container, because it would block the shared folders.": kind.is_labelled,
         f"{_capitalize(kind.missing_limits())} of its jobs cannot be limited: {kind.reason}.": bool(kind.unlimited),

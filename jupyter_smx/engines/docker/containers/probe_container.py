@@ -70,8 +70,16 @@ class Probe:
         :raises DaemonError: the daemon refused.
         :raises UnavailableError: it does not answer.
         """
-        await self._daemon.call(lambda api: self._make(api, config), self._seconds)
+        await self.create(config)
         await self._daemon.call(lambda api: api.start(self.name), self._seconds)
+
+    async def create(self, config: Mapping[str, Any]) -> None:
+        """Make it, and do not start it.
+
+        :raises DaemonError: the daemon refused.
+        :raises UnavailableError: it does not answer.
+        """
+        await self._daemon.call(lambda api: self._make(api, config), self._seconds)
 
     def _make(self, api: Any, config: Mapping[str, Any]) -> None:
         """Create the container, and remove it if the caller has given up meanwhile and could not remove it.
@@ -126,6 +134,12 @@ def container_config(
         "Labels": {**labels, container_spec.PROBE: str(os.getpid())},
         "HostConfig": found | ({"Mounts": [*mounts]} if mounts else {}),
     }
+
+
+def prepare_entrypoint(config: dict[str, Any], workdir: str) -> None:
+    """Give a probe container what an entry point has in a host: its working folder, and a ``/tmp`` to write to."""
+    config["WorkingDir"] = workdir or "/"
+    config["HostConfig"]["Tmpfs"] = {container_spec.TMP: ""}
 
 
 def is_owner_alive(row: Mapping[str, Any]) -> bool:

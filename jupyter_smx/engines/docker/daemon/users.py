@@ -81,6 +81,20 @@ class ContainerUser:
                 cure="Remove DockerEngine.user.",
             )
 
+    def can_own_files(self, uid: int) -> bool:
+        """Return True if files of this machine can belong to a user that has this number inside a container."""
+        if self._is_rootless:
+            return uid == 0
+        return os.getuid() in (0, uid)
+
+    def of_image(self, user: str) -> ContainerUser:
+        """Return the mapping for jobs that run as the user of their image, ``uid:gid``; "" is the usual one."""
+        if not user:
+            return self
+        found = ContainerUser(user)
+        found._is_rootless = self._is_rootless
+        return found
+
     def _controller_user(self) -> str:
         return _ROOT if self._is_rootless else f"{os.getuid()}:{os.getgid()}"
 

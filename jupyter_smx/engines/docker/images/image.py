@@ -13,18 +13,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jupyter_smx.engines.base import ImageMissingError, PullProgress
-from jupyter_smx.engines.docker.containers import container_spec, probe_container
+from jupyter_smx.engines.docker.containers import container_spec, image_parts, probe_container
+from jupyter_smx.engines.docker.containers.image_parts import NO_PARTS, ImageParts, ImageUser
 from jupyter_smx.engines.docker.daemon.daemon_client import NOT_FOUND, DaemonError
-from jupyter_smx.engines.docker.images import registry
+from jupyter_smx.engines.docker.images import image_config, opt_ml_files, python_errors, registry
+from jupyter_smx.engines.docker.images.image_config import ImageConfig
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.spec.image import Image
-from jupyter_smx.model.text import format_duration, format_list
+from jupyter_smx.model.text import format_duration
 from jupyter_smx.python_version import MIN_PYTHON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
+    from jupyter_smx.engines.docker.images.image_config import ContainerReport
     from jupyter_smx.engines.docker.images.pull import ImagePuller
 
 PYTHON_CANDIDATES = ("python3", "python", "/opt/conda/bin/python", "/usr/local/bin/python3", "/usr/bin/python3")
@@ -53,6 +57,10 @@ _MAX_REASON = 200
 _NO_PROGRAM = ("no such file", "executable file not found", "not a directory", "permission denied")
 
 
+_NOT_STARTED = (126, 127)
+"""Exit codes of a shell that cannot start a program."""
+
+
 class InspectedImage(Struct, frozen=True):
     """An image that was inspected: its id, the command of its Python, and its name at its registry."""
 
@@ -63,14 +71,43 @@ class InspectedImage(Struct, frozen=True):
     """Folders that are none of the image's in its containers, but new ones, each on the disk of the daemon."""
     python_version: str = ""
     """Version of its Python, as ``3.11``."""
+    config: ImageConfig = ImageConfig()
+    parts: ImageParts = NO_PARTS
+    """Its settings and files that count for hosts."""
+    has_train: bool = True
+    """True if a program ``train`` is on its PATH."""
+
+    def command(self, *words: str) -> list[str]:
+        """Return the command that starts its Python with these words, through its entry point if that counts."""
+        return [*self.parts.entrypoint, self.python, *words]
+
+    def record(self, name: str) -> Image:
+        """Return it as the image of a job that calls it ``name``."""
+        return Image(
+            name=name,
+            id=self.id,
+            digest=self.digest,
+            user=self.config.user,
+            workdir=self.config.workdir,
+            entrypoint=self.config.entrypoint,
+            cmd=self.config.cmd,
+            has_train=self.has_train,
+            python_version=self.python_version,
+        )
 
     def with_digest(self, name: str, told: Mapping[str, Any]) -> InspectedImage:
         """Return a copy with the digest of ``name`` at its registry, from the daemon's answer."""
         return replace(self, digest=registry.repo_digest(name, told.get("RepoDigests")))
 
-    def record(self, name: str) -> Image:
-        """Return it as the image of a job that calls it ``name``."""
-        return Image(name=name, id=self.id, digest=self.digest, python_version=self.python_version)
+
+class _Look(Struct, frozen=True):
+    """An image in which a Python is looked for: as which user, "" for its own, and through which entry point."""
+
+    name: str
+    image: str
+    user: str
+    entrypoint: tuple[str, ...] = ()
+    workdir: str = ""
 
 
 class Images:
@@ -86,59 +123,69 @@ class Images:
         seconds: float = _PYTHON_TIMEOUT,
         *,
         pulls: ImagePuller | None = None,
+        data_dir: Path | None = None,
+        can_own_files: Callable[[int], bool] = lambda _uid: True,
     ) -> None:
         self._daemon = daemon
         self._pulls = pulls
         self._labels = dict(labels)
         self._user = user
         self._seconds = seconds
+        self._data_dir = data_dir
+        self._can_own_files = can_own_files
         self._arch = ""
         self.under_way: set[str] = set()
         """Names of the containers that look at an image now."""
 
-    async def resolve(self, name: str, say: Callable[[PullProgress], None]) -> InspectedImage:
+    async def resolve(
+        self, name: str, say: Callable[[PullProgress], None], settings: Sequence[str] = ()
+    ) -> InspectedImage:
         """Find an image as :meth:`inspect` does, after a download if it is missing and downloads are allowed.
 
         :raises RefusedError: it cannot be downloaded, or hosts cannot use it; transient if its registry is unavailable.
         :raises UnavailableError: the daemon does not answer.
         """
         try:
-            return await self._resolve(name, say)
+            return await self._resolve(name, say, settings)
         except RefusedError as problem:
             meant = "" if problem.transient else await self._suggest(name)
             if not meant:
                 raise
             raise problem.with_cure(f"{meant} {problem.cure}") from problem
 
-    async def _resolve(self, name: str, say: Callable[[PullProgress], None]) -> InspectedImage:
+    async def _resolve(self, name: str, say: Callable[[PullProgress], None], settings: Sequence[str]) -> InspectedImage:
         pulls = self._pulls
         if pulls is None or not name:
-            return await self.inspect(name, say)
+            return await self.inspect(name, say, settings)
         if pulls.is_due(name):
             await pulls.pull(name, say, is_here=await self._is_present(name))
         try:
-            return await self.inspect(name, say)
+            return await self.inspect(name, say, settings)
         except ImageMissingError:
             if not pulls.can_pull(name):
                 raise
         await pulls.pull(name, say)
-        return await self.inspect(name, say)
+        return await self.inspect(name, say, settings)
 
-    async def peek(self, name: str) -> InspectedImage | None:
+    async def peek(self, name: str, settings: Sequence[str] = ()) -> InspectedImage | None:
         """Find an image as :meth:`inspect` does; None if it would be downloaded first.
 
         :raises RefusedError: it does not exist and may not be downloaded, or hosts cannot use it.
         :raises UnavailableError: the daemon does not answer.
         """
         try:
-            return await self.inspect(name, lambda _step: None)
+            return await self.inspect(name, lambda _step: None, settings)
         except ImageMissingError:
             if self._pulls is None or not self._pulls.can_pull(name):
                 raise
             return None
 
-    async def inspect(self, name: str, say: Callable[[PullProgress], None]) -> InspectedImage:
+    async def inspect(
+        self, name: str, say: Callable[[PullProgress], None], settings: Sequence[str] = ()
+    ) -> InspectedImage:
         """Find an existing image by its name or id, and check that hosts can use it.
+
+        ``settings`` are those of the image that count for its hosts.
 
         :raises RefusedError: it does not exist, or hosts cannot use it.
         :raises UnavailableError: the daemon does not answer.
@@ -154,17 +201,50 @@ class Images:
             told = await self._daemon.get(_inspect_path(name))
         except DaemonError as problem:
             raise self._missing_error(name, problem) from problem
-        found = self.cache.get(told["Id"])
+        key = _cache_key(told["Id"], settings)
+        found = self.cache.get(key)
         if found is None:
             await self._check_machine(name, told)
             say(PullProgress("Looking for Python in the image"))
-            volumes = _volumes(name, told)
-            python, version = await self._find_python(name, told["Id"])
-            found = InspectedImage(told["Id"], python, volumes=volumes, python_version=version)
-            self.cache[found.id] = found
+            found = self.cache[key] = await self._look(name, told, settings)
         return found.with_digest(name, told)
 
-    async def cached(self, name: str) -> InspectedImage | None:
+    async def _look(self, name: str, told: Mapping[str, Any], settings: Sequence[str]) -> InspectedImage:
+        config, volumes, image = image_config.parse_config(told), _volumes(name, told), str(told["Id"])
+        parts = ImageParts(
+            entrypoint=config.entrypoint if image_parts.ENTRYPOINT in settings else (), workdir=config.workdir
+        )
+        look = _Look(
+            name, image, "" if image_parts.USER in settings else self._user(), parts.entrypoint, config.workdir
+        )
+        python, report = await self._find_python(look)
+        if image_parts.USER in settings:
+            parts = replace(parts, user=self._checked_user(name, report))
+        if report.has_files and self._data_dir is not None:
+            parts = replace(parts, files=await self._provide_files(image, self._data_dir))
+        return InspectedImage(
+            image,
+            python,
+            volumes=volumes,
+            python_version=report.python_version,
+            config=config,
+            parts=parts,
+            has_train=report.has_train,
+        )
+
+    def _checked_user(self, name: str, report: ContainerReport) -> ImageUser | None:
+        if report.user is not None and not self._can_own_files(report.user.uid):
+            raise self._problem(name).unowned_user(report.user.numbers(), self._user())
+        return report.user
+
+    async def _provide_files(self, image: str, data_dir: Path) -> str:
+        config = probe_container.container_config(image, ["true"], self._user(), self._labels, self._daemon.kind)
+        return await opt_ml_files.provide(self._daemon, self.under_way, data_dir, image, config, _STEP_TIMEOUT)
+
+    def _problem(self, name: str) -> python_errors.ImageProblem:
+        return python_errors.ImageProblem(name, self._daemon.kind.program)
+
+    async def cached(self, name: str, settings: Sequence[str] = ()) -> InspectedImage | None:
         """Return the current image of a name; None if that takes longer than a moment, or it was not inspected."""
         if not name or (self._pulls is not None and self._pulls.is_due(name)):
             return None
@@ -172,7 +252,7 @@ class Images:
             told = await self._daemon.get(_inspect_path(name), _CACHE_TIMEOUT)
         except (DaemonError, UnavailableError):
             return None
-        found = self.cache.get(told["Id"])
+        found = self.cache.get(_cache_key(told["Id"], settings))
         return None if found is None else found.with_digest(name, told)
 
     async def _is_present(self, name: str) -> bool:
@@ -222,52 +302,50 @@ class Images:
             cure=f"Use an image for linux/{mine}, with {pull}.",
         )
 
-    async def _find_python(self, name: str, image: str) -> tuple[str, str]:
-        """Return the command of the first usable Python of an image, and its version.
+    async def _find_python(self, look: _Look) -> tuple[str, ContainerReport]:
+        """Return the command of the first usable Python of an image, and what its container reports.
 
         :raises RefusedError: it has none.
         """
         seen: dict[tuple[int, str], list[str]] = {}
         for word in PYTHON_CANDIDATES:
-            code, words = await self._run_python(name, image, word)
-            if code == NOT_FOUND:
+            code, words = await self._run_python(look, word)
+            if code == NOT_FOUND or (look.entrypoint and code in _NOT_STARTED):
                 continue
             version = _version(words) if code == 0 else (0, 0)
             if version >= MIN_PYTHON:
-                return word, f"{version[0]}.{version[1]}"
+                return word, replace(image_config.parse_report(words), python_version=f"{version[0]}.{version[1]}")
+            if look.entrypoint and version == (0, 0):
+                raise self._problem(look.name).entrypoint_ended(look.entrypoint, code, _key_line(words))
             said = f"Python {version[0]}.{version[1]}" if code == 0 else f"exit code {code}, {_key_line(words)}"
             seen.setdefault((code, said), []).append(word)
-        raise self._no_python_error(name, seen)
+        if look.user and not any(code == 0 for code, _said in seen):
+            await self._check_closed_python(look)
+        raise self._problem(look.name).no_python(seen, PYTHON_CANDIDATES)
 
-    def _no_python_error(self, name: str, seen: Mapping[tuple[int, str], list[str]]) -> RefusedError:
-        """Return the error for an image without a usable Python; ``seen`` has the programs by exit code and output."""
-        failed = next((words[0] for (code, _said), words in seen.items() if code), "")
-        found = "; ".join(f"{format_list(words, most=len(words))}: {said}" for (_code, said), words in seen.items())
-        return RefusedError(
-            f"image: {name!r} has no Python that can run hosts"
-            + (f" ({found})." if found else f" (none of {', '.join(PYTHON_CANDIDATES)} is there)."),
-            field="image",
-            value=name,
-            rule=f"An agent needs only Python {MIN_PYTHON[0]}.{MIN_PYTHON[1]} or newer.",
-            cure=self._diagnosis_command(name, failed)
-            if failed
-            else "Use an image with Python on its PATH, or add it: RUN apt-get install -y python3.",
-        )
+    async def _check_closed_python(self, look: _Look) -> None:
+        """Look once more, as the user of the image itself.
 
-    def _diagnosis_command(self, name: str, word: str) -> str:
-        return (
-            f"{self._daemon.kind.program} run --rm --entrypoint {word} {name} -c 'import ctypes, zlib' shows "
-            "details. Variables of the image, e.g. PYTHONHOME, may be for another Python."
-        )
+        :raises RefusedError: that user can use a Python, and the user of jobs cannot.
+        """
+        own = replace(look, user="")
+        for word in PYTHON_CANDIDATES:
+            code, words = await self._run_python(own, word)
+            if code == 0 and _version(words) >= MIN_PYTHON:
+                report = image_config.parse_report(words)
+                can_follow = report.user is not None and self._can_own_files(report.user.uid)
+                raise self._problem(look.name).closed_python(word, look.user, report, can_follow=can_follow)
 
-    async def _run_python(self, name: str, image: str, word: str) -> tuple[int, str]:
+    async def _run_python(self, look: _Look, word: str) -> tuple[int, str]:
         """Start one Python; return its exit code and last output, 404 if the program does not exist.
 
         :raises RefusedError: it gives no output for too long; transient.
         :raises UnavailableError: the daemon starts no container at all, or does not answer.
         """
-        words = [word, "-c", _EXEC_SCRIPT, word, _VERSION_SCRIPT]
-        config = probe_container.container_config(image, words, self._user(), self._labels, self._daemon.kind)
+        words = [*look.entrypoint, word, "-c", _EXEC_SCRIPT, word, f"{image_config.REPORT_SCRIPT}\n{_VERSION_SCRIPT}"]
+        config = probe_container.container_config(look.image, words, look.user, self._labels, self._daemon.kind)
+        if look.entrypoint:
+            probe_container.prepare_entrypoint(config, look.workdir)
         async with probe_container.Probe(self._daemon, self.under_way, _STEP_TIMEOUT) as probe:
             try:
                 await probe.start(config)
@@ -276,14 +354,19 @@ class Images:
             except asyncio.TimeoutError:
                 # If the daemon answers this, the program takes long, or the whole machine is slow.
                 await self._daemon.inspect(probe.name)
-                raise self._timeout_error(name, word) from None
+                if look.entrypoint:
+                    problem = self._problem(look.name).entrypoint_timeout(look.entrypoint, self._seconds)
+                    raise problem from None
+                raise self._timeout_error(look.name, word) from None
             except DaemonError as problem:
                 # The daemon uses the same message if it lacks a permission itself, but without naming a program.
                 if word in problem.message and any(sign in problem.message.lower() for sign in _NO_PROGRAM):
                     return NOT_FOUND, ""
+                if look.entrypoint and look.entrypoint[0] in problem.message:
+                    raise self._problem(look.name).entrypoint_failed(look.entrypoint, problem.message) from problem
                 # Not about the program: the same error comes with any image, as when it may not create control groups.
                 if problem.status >= _SERVER_ERROR and word not in problem.message:
-                    raise self._daemon.operation_error(f"start a container of image {name}", problem) from problem
+                    raise self._daemon.operation_error(f"start a container of image {look.name}", problem) from problem
                 return problem.status, problem.message
         return code, said.decode(errors="replace").strip()
 
@@ -348,6 +431,10 @@ def _volumes(name: str, told: Mapping[str, Any]) -> tuple[str, ...]:
     return found
 
 
-def cached_inspection(image: str) -> InspectedImage:
+def _cache_key(image: str, settings: Sequence[str]) -> str:
+    return " ".join([image, *sorted(settings)])
+
+
+def cached_inspection(image: str, settings: Sequence[str] = ()) -> InspectedImage:
     """Return the result of an image's inspection, by its id; a default if it was not inspected."""
-    return Images.cache.get(image) or InspectedImage(image, PYTHON_CANDIDATES[0])
+    return Images.cache.get(_cache_key(image, settings)) or InspectedImage(image, PYTHON_CANDIDATES[0])

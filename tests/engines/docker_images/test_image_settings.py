@@ -1,0 +1,302 @@
+"""Settings and files of an image that count for hosts, at a daemon that makes no containers."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_dockerd import IMAGE, end
+from fake_engine import engine_at, up, wanted
+from msgspec.structs import replace
+
+from jupyter_smx.engines.docker.containers import container_spec, image_parts
+from jupyter_smx.engines.docker.containers.image_parts import ImageParts, ImageUser
+from jupyter_smx.engines.docker.daemon import users
+from jupyter_smx.engines.docker.images import image_config
+from jupyter_smx.model.errors import RefusedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fake_dockerd import FakeDockerd
+
+ENTRY = ["/entry.sh", "--quiet"]
+REPORT = {"uid": 1000, "gid": 100, "groups": [100, 27], "name": "app", "home": "/home/app"}
+FACTS = {"closed": [], "train": False, "files": False}
+
+
+def report(**facts: Any) -> str:
+    return json.dumps({**REPORT, **FACTS, **facts}) + "\n[3, 11]\n"
+
+
+def is_look(container: dict[str, Any]) -> bool:
+    return "Mounts" not in container["config"]["HostConfig"]
+
+
+def looked_as(daemon: FakeDockerd, said: dict[str, tuple[int, str]]) -> list[dict[str, Any]]:
+    """Let containers that look at the image as a user write this, by the user; return their requests."""
+    live, asked = daemon.live, []
+
+    def answer(container: dict[str, Any]) -> None:
+        if not is_look(container):
+            live(container)
+            return
+        asked.append(container["config"])
+        end(container, *said[container["config"]["User"]])
+
+    daemon.live = answer
+    return asked
+
+
+@pytest.fixture
+def of_image(daemon: FakeDockerd) -> FakeDockerd:
+    config = {"User": "app", "WorkingDir": "/app", "Entrypoint": ENTRY, "Cmd": ["serve"]}
+    daemon.image = {**daemon.image, "Config": config}
+    return daemon
+
+
+async def test_the_record_of_an_image_has_its_settings(of_image: FakeDockerd, tmp_path: Path) -> None:
+    looked_as(of_image, {users.ContainerUser("").name(): (0, report(train=True))})
+    found = await engine_at(of_image, tmp_path).resolve_image("ml:1", lambda _step: None)
+    assert (found.user, found.workdir, found.has_train) == ("app", "/app", True)
+    assert (found.entrypoint, found.cmd) == (tuple(ENTRY), ("serve",))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files to others")
+async def test_a_host_that_follows_all_settings_runs_as_the_images_user_through_its_entry_point(
+    of_image: FakeDockerd, tmp_path: Path
+) -> None:
+    looks = looked_as(of_image, {"": (0, report())})
+    engine = engine_at(of_image, tmp_path)
+    await up(engine, replace(wanted(image="ml:1"), image_settings=("entrypoint", "user")))
+    [look] = looks
+    assert look["Entrypoint"][:3] == [*ENTRY, "python3"], "the look goes the way of the host"
+    assert (look["User"], look["WorkingDir"], look["HostConfig"]["Tmpfs"]) == ("", "/app", {"/tmp": ""})  # noqa: S108 - of a container
+    [made] = [one["config"] for one in of_image.containers.values()]
+    assert made["Entrypoint"][:4] == [*ENTRY, "python3", "-I"]
+    assert (made["User"], made["WorkingDir"], made["HostConfig"]["GroupAdd"]) == ("1000:100", "/app", ["27"])
+    assert {"HOME=/home/app", "USER=app", "LOGNAME=app"} <= {*made["Env"]}
+    assert made["HostConfig"]["NetworkMode"] == "jupyter-smx-c1", "an entry point may use the network"
+    folder = tmp_path / "clusters" / "c1" / "algo-1"
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in (folder, folder / "ml")} == {(1000, 100)}
+    found = await engine.find("c1")
+    assert found is not None
+    assert found.hosts[0].data["user"] == "1000:100", "another controller gives it files of that user"
+
+
+async def test_without_an_option_nothing_of_the_image_counts(of_image: FakeDockerd, tmp_path: Path) -> None:
+    name = users.ContainerUser("").name()
+    looks = looked_as(of_image, {name: (0, report())})
+    await up(engine_at(of_image, tmp_path), wanted(image="ml:1"))
+    [made] = [one["config"] for one in of_image.containers.values()]
+    assert (looks[0]["User"], looks[0]["Entrypoint"][0]) == (name, "python3")
+    assert (made["User"], made["WorkingDir"], made["Entrypoint"][0]) == (name, "/", "python3")
+    assert "HOME=/tmp" in made["Env"]
+    assert "GroupAdd" not in made["HostConfig"]
+
+
+async def test_settings_are_looked_at_each_for_themselves(of_image: FakeDockerd, tmp_path: Path) -> None:
+    name = users.ContainerUser("").name()
+    looks = looked_as(of_image, {name: (0, report(uid=os.getuid())), "": (0, report(uid=os.getuid()))})
+    engine = engine_at(of_image, tmp_path)
+    for settings in ((), ("user",), ("entrypoint",), ("user",)):
+        await engine.resolve_image("ml:1", lambda _step: None, settings=settings)
+    assert [(one["User"], one["Entrypoint"][0]) for one in looks] == [
+        (name, "python3"),
+        ("", "python3"),
+        (name, "/entry.sh"),
+    ]
+    assert await engine.cached_image("ml:1", settings=("user",)) is not None
+    assert await engine.cached_image("ml:1", settings=("entrypoint", "user")) is None
+
+
+def test_configuration_names_settings_by_the_name_of_the_image(daemon: FakeDockerd, tmp_path: Path) -> None:
+    patterns = {"hub/lab/*": ["user", "workdir"], "hub/*": ["entrypoint"]}
+    engine = engine_at(daemon, tmp_path, image_settings=patterns)
+    assert engine.image_defaults("hub/lab/train:1") == ["entrypoint", "user", "workdir"]
+    assert engine.image_defaults("hub/x:1") == ["entrypoint"]
+    assert engine.image_defaults("other:1") == []
+
+
+async def test_a_python_that_only_the_images_user_can_use_is_named_with_the_cure(
+    of_image: FakeDockerd, tmp_path: Path
+) -> None:
+    """Of ``uv python install`` as root: the interpreter is below a folder of mode 700."""
+    name = users.ContainerUser("").name()
+    closed = report(uid=os.getuid(), name="root", closed=["/root"])
+    looked_as(of_image, {name: (127, "python3: not found"), "": (0, closed)})
+    with pytest.raises(RefusedError, match=r"python3 of 'uvroot:1' can be used by root, the image's user") as refused:
+        await engine_at(of_image, tmp_path).resolve_image("uvroot:1", lambda _step: None)
+    assert f"and not by {name}, the user of jobs: /root is closed to other users." in str(refused.value)
+    assert "--user image" in refused.value.cure
+    assert "RUN chmod o+x /root" in refused.value.cure
+    assert of_image.containers == {}
+
+
+async def test_an_image_without_any_python_is_said_to_have_none(of_image: FakeDockerd, tmp_path: Path) -> None:
+    looked_as(of_image, {users.ContainerUser("").name(): (127, "not found"), "": (127, "not found")})
+    with pytest.raises(RefusedError, match="has no Python that can run hosts"):
+        await engine_at(of_image, tmp_path).resolve_image("bare:1", lambda _step: None)
+
+
+async def test_an_image_of_another_user_is_refused_where_files_cannot_be_given_to_that_user(
+    of_image: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(users.ContainerUser, "can_own_files", lambda _self, uid: uid == 7)
+    looked_as(of_image, {"": (0, report())})
+    with pytest.raises(RefusedError, match="jobs of 'ml:1' cannot run as its user 1000:100") as refused:
+        await engine_at(of_image, tmp_path).resolve_image("ml:1", lambda _step: None, settings=("user",))
+    assert (refused.value.field, bool(refused.value.cure), refused.value.transient) == ("user", True, False)
+
+
+@pytest.mark.parametrize(("code", "said"), [(0, "set up"), (1, "cannot write /etc/app.conf")])
+async def test_an_entry_point_that_ends_without_its_arguments_is_refused(
+    of_image: FakeDockerd, tmp_path: Path, code: int, said: str
+) -> None:
+    looks = looked_as(of_image, {users.ContainerUser("").name(): (code, said)})
+    with pytest.raises(
+        RefusedError, match=r"--entrypoint: /entry.sh --quiet of 'ml:1' ended with exit code"
+    ) as refused:
+        await engine_at(of_image, tmp_path).resolve_image("ml:1", lambda _step: None, settings=("entrypoint",))
+    assert said in str(refused.value)
+    assert 'exec "$@"' in refused.value.cure
+    assert (len(looks), of_image.containers, refused.value.transient) == (1, {}, False)
+
+
+async def test_an_entry_point_that_never_ends_is_refused_and_its_container_removed(
+    of_image: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jupyter_smx.engines.docker.containers.probe_container import Probe  # noqa: PLC0415 - Docker's library
+
+    async def wait_long(_probe: Probe, _seconds: float) -> int:
+        raise TimeoutError
+
+    monkeypatch.setattr(Probe, "wait_exit", wait_long)
+    with pytest.raises(RefusedError, match="did not start Python within 1 min") as refused:
+        await engine_at(of_image, tmp_path).resolve_image("ml:1", lambda _step: None, settings=("entrypoint",))
+    assert (refused.value.field, refused.value.transient, of_image.containers) == ("entrypoint", False, {})
+
+
+async def test_an_entry_point_that_is_not_there_is_refused(of_image: FakeDockerd, tmp_path: Path) -> None:
+    said = 'exec: "/entry.sh": stat /entry.sh: no such file or directory: unknown'
+    of_image.refuses["POST /containers/jupyter-smx-probe"] = (400, said)
+    with pytest.raises(RefusedError, match=r"/entry.sh --quiet of 'ml:1' cannot be started"):
+        await engine_at(of_image, tmp_path).resolve_image("ml:1", lambda _step: None, settings=("entrypoint",))
+
+
+@pytest.mark.parametrize(
+    ("said", "has_user"), [(report(), True), ("warning\n{}\n[3, 11]\n", False), ('{"uid": 1}', False), ("", False)]
+)
+def test_the_report_of_a_container_is_found_among_what_it_writes(said: str, *, has_user: bool) -> None:
+    assert (image_config.parse_report(said).user is not None) == has_user
+
+
+def test_the_report_of_this_machine_tells_the_user_and_what_is_closed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train").write_text("#!/bin/sh\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = []
+    for mode in (0o644, 0o755):
+        (tmp_path / "train").chmod(mode)
+        exec(compile(image_config.REPORT_SCRIPT, "<look>", "exec"), {})  # noqa: S102 - as an image's Python does
+        found.append(image_config.parse_report(capsys.readouterr().out))
+    assert [one.has_train for one in found] == [False, True]
+    assert found[0].user is not None
+    assert found[0].user.numbers() == f"{os.getuid()}:{os.getgid()}"
+
+
+@pytest.mark.parametrize(
+    ("config", "entrypoint"),
+    [({"Entrypoint": None}, ()), ({"Entrypoint": ["/e"]}, ("/e",)), ({"Entrypoint": "/e"}, ("/e",)), ({}, ())],
+)
+def test_an_entry_point_is_read_in_each_of_its_forms(config: dict[str, Any], entrypoint: tuple[str, ...]) -> None:
+    assert image_config.parse_config({"Config": config}).entrypoint == entrypoint
+    assert image_config.parse_config({}).entrypoint == ()
+
+
+def packed(*members: tuple[str, bytes, str]) -> tarfile.TarFile:
+    """Return the archive that a daemon sends of ``/opt/ml``: names, types, and contents or targets."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for name, kind, text in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.mode, info.mtime = kind, 0o600, 1_600_000_000
+            info.linkname = text if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE) else ""
+            info.size = len(text) if kind == tarfile.REGTYPE else 0
+            archive.addfile(info, io.BytesIO(text.encode()) if kind == tarfile.REGTYPE else None)
+    file.seek(0)
+    return tarfile.open(fileobj=file, mode="r|")
+
+
+def test_files_of_the_image_are_copied_for_every_user(tmp_path: Path) -> None:
+    from jupyter_smx.engines.docker.images.opt_ml_files import extract  # noqa: PLC0415 - Docker's library
+
+    archive = packed(
+        ("ml", tarfile.DIRTYPE, ""),
+        ("ml/code", tarfile.DIRTYPE, ""),
+        ("ml/code/train.py", tarfile.REGTYPE, "print()"),
+        ("ml/code/same.py", tarfile.LNKTYPE, "ml/code/train.py"),
+        ("ml/code/link.py", tarfile.SYMTYPE, "/opt/program/train.py"),
+        ("ml/pipe", tarfile.FIFOTYPE, ""),
+    )
+    assert extract(archive, tmp_path) == 3
+    found = tmp_path / "code" / "train.py"
+    assert (found.read_text(), found.stat().st_mode & 0o777, found.stat().st_mtime) == ("print()", 0o644, 1_600_000_000)
+    assert (tmp_path / "code" / "same.py").read_text() == "print()"
+    assert (tmp_path / "code" / "link.py").readlink().as_posix() == "/opt/program/train.py"
+    assert not (tmp_path / "pipe").exists()
+
+
+def test_nothing_of_an_archive_is_written_outside(tmp_path: Path) -> None:
+    from jupyter_smx.engines.docker.images.opt_ml_files import extract  # noqa: PLC0415 - Docker's library
+
+    target = tmp_path / "in"
+    target.mkdir()
+    archive = packed(
+        ("ml", tarfile.DIRTYPE, ""),
+        ("ml/out", tarfile.SYMTYPE, str(tmp_path)),
+        ("ml/out/evil", tarfile.REGTYPE, "x"),
+        ("ml/../evil", tarfile.REGTYPE, "x"),
+        ("ml/../../evil", tarfile.REGTYPE, "x"),
+        ("/evil", tarfile.REGTYPE, "x"),
+        ("ml/hard", tarfile.LNKTYPE, "ml/../../etc/passwd"),
+    )
+    extract(archive, target)
+    assert [path.name for path in tmp_path.rglob("*") if not path.is_symlink()] in (["in"], ["in", "evil"])
+    assert not (tmp_path / "evil").exists()
+
+
+def test_files_of_the_image_can_only_be_read_in_a_host() -> None:
+    parts = ImageParts(files="/home/me/images/1/ml", workdir="/app", user=ImageUser(1000, 100))
+    request = wanted()
+    settings = container_spec.Settings(
+        data_dir="/home/me", user="1000:100", network_isolation=False, pids=99, grace=1.0, variables={}
+    )
+    from pathlib import Path  # noqa: PLC0415 - above only for types
+
+    from jupyter_smx.engines.machine.host_folder import HostFolder  # noqa: PLC0415 - one test
+
+    folder = HostFolder(Path("/home/me/clusters/c1/algo-1"))
+    plan = request.hosts[0]
+    made = container_spec.container_plan(request, plan, folder, Path("/a"), "python3", settings, parts=parts)
+    [mount] = [one for one in made.container["HostConfig"]["Mounts"] if one["Target"] == image_parts.IMAGE_ML]
+    assert (mount["Source"], mount["ReadOnly"]) == (parts.files, True)
+    told = container_spec.host_json(request, plan, settings, parts)
+    assert (told["image_files"], told["image_workdir"]) == (image_parts.IMAGE_ML, "/app")
+    assert "image_files" not in container_spec.host_json(request, plan, settings)
+
+
+async def test_files_of_images_that_no_daemon_has_are_deleted(daemon: FakeDockerd, tmp_path: Path) -> None:
+    engine = engine_at(daemon, tmp_path)
+    folder = image_parts.files_folder(tmp_path, IMAGE)
+    folder.mkdir(parents=True)
+    await engine.sweep(list)
+    assert folder.is_dir()
+    daemon.refuses["GET /images"] = (404, "no such image")
+    assert await engine.sweep(list) == [f"files of image {'1' * 12}"]
+    assert not folder.parent.exists()

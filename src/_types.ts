@@ -366,6 +366,11 @@ export interface Image {
   id: string;
   digest: string;
   python_version: string;
+  user: string;
+  workdir: string;
+  entrypoint: string[];
+  cmd: string[];
+  has_train: boolean;
 }
 /**
  * A pool in lists and events. ``expires_at`` is seconds since the epoch, None while in use.
@@ -697,6 +702,10 @@ export interface JobSpec {
   receive: string[];
   role: string;
   image: string;
+  image_user: "" | "default" | "image";
+  image_entrypoint: "" | "default" | "image";
+  image_workdir: "" | "default" | "image";
+  image_program: boolean;
   max_run: number;
   python: string;
   python_version: string;

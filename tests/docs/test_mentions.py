@@ -128,6 +128,7 @@ REUSED_BY = {
     "python": "Python interpreter",
     "environment": "`--requirements`",
     "image": "image",
+    "image_settings": "with `--user` and `--entrypoint`",
     "network_isolation": "`--network-isolation`",
 }
 """How the page on warm pools calls each field in which a job and a pool must be equal."""

@@ -63,7 +63,8 @@ def _run(found: Namespace, context: CliContext) -> int:
     if named and not options.text("entry_point") and (entry_point := _entry_point(named, options)):
         options, found.script = options.replaced(entry_point=entry_point), ""
     _check(options, detach=found.detach)
-    if found.script or not options.text("command"):
+    has_program = options.text("command") or options.text("image")
+    if found.script or options.text("entry_point") or not has_program:
         _check_script(found.script, options.text("entry_point"))
     try:
         return _submit_request(found, options, context)
@@ -169,7 +170,9 @@ def _check_script(script: str, entry_point: str) -> None:
             field="source",
             value=script,
             rule="A job runs one script: SCRIPT, or --entry-point with --source-dir.",
-            cure="Remove one of the two." if script else f"For example {PROG} run train.py.",
+            cure="Remove one of the two."
+            if script
+            else f"For example {PROG} run train.py. With --image alone, the image's own program runs.",
         )
 
 
@@ -177,6 +180,7 @@ def _spec(path: str, kind: Kind, options: LineOptions, context: CliContext) -> t
     submitted_at = time.time()
     code = read_script(path, "SCRIPT") if path else ""
     path = path or options.text("entry_point") or options.text("command").partition(" ")[0]
+    path = path or options.text("image").rpartition("/")[2].partition("@")[0].partition(":")[0]
     folder = current_folder()
     here = SubmissionContext(
         python=sys.executable,

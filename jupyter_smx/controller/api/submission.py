@@ -58,7 +58,11 @@ class SubmissionValidator:
             engine = self._engine_of(spec.engine)
             spec = replace(spec, network_isolation=spec.network_isolation or engine.is_network_isolated())
             if engine.capabilities.images:
-                return image_rules.apply_default_image(spec, engine.default_image())
+                spec = image_rules.apply_default_image(spec, engine.default_image())
+                has_settings = engine.capabilities.image_settings
+                return (
+                    image_rules.apply_image_settings(spec, engine.image_defaults(spec.image)) if has_settings else spec
+                )
             if engine.capabilities.interpreters == "remote":
                 return interpreter_rules.apply_remote_default(spec)
         return replace(spec, python=spec.python or sys.executable)
@@ -95,7 +99,7 @@ class SubmissionValidator:
         if check_installed := getattr(engine, "check_installed", None):
             check_installed()
         capabilities = engine.capabilities
-        image_rules.check(spec, images=capabilities.images)
+        image_rules.check(spec, images=capabilities.images, settings=capabilities.image_settings)
         environment.check(
             spec,
             builds=capabilities.environments or capabilities.images or capabilities.builds_environments,
@@ -189,7 +193,12 @@ class SubmissionValidator:
         self.check(spec)
         if not spec.image:
             return None
-        return await self._engine_of(spec.engine).peek_image(spec.image) or Image(name=spec.image, id="")
+        engine = self._engine_of(spec.engine)
+        found = await engine.peek_image(spec.image, **engine_capabilities.image_arguments(spec))
+        if found is None:
+            return Image(name=spec.image, id="")
+        image_rules.check_program(spec, found)
+        return found
 
     async def cached_image(self, spec: JobSpec) -> Image | None:
         """Return the image that a request means if its engine has it cached; None if it must be resolved."""
@@ -198,8 +207,13 @@ class SubmissionValidator:
             return None
         try:
             # Everything else is checked at the submission; the name becomes a part of a request to an engine.
-            image_rules.check(spec, images=self._engine_of(spec.engine).capabilities.images)
+            engine = self._engine_of(spec.engine)
+            can = engine.capabilities
+            image_rules.check(spec, images=can.images, settings=can.image_settings)
             with wrap_unexpected(_log, f"The image lookup of the engine {spec.engine}"):
-                return await self._engine_of(spec.engine).cached_image(spec.image)
+                found = await engine.cached_image(spec.image, **engine_capabilities.image_arguments(spec))
+            if found is not None:
+                image_rules.check_program(spec, found)
         except SmxError:
             return None  # it is refused, or looked up, at the submission
+        return found

@@ -252,6 +252,7 @@ class ClusterReconciler:
             requirements=environment.requirements if environment else (),
             requirements_only=environment.only if environment else False,
             image=key_groups.key.image.reference() if key_groups.key.image else "",
+            image_settings=key_groups.key.image_settings,
             network_isolation=key_groups.key.network_isolation,
             preload=preload_allowed(spec.imports if spec else (), limits.preload_never),
             preload_memory=preload_memory_mib(limits, min(host.memory for host in hosts) / 2**30),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.records.cluster import Cluster
+    from jupyter_smx.model.spec.job_spec import JobSpec
 
 
 def capabilities_of(engine_of: Callable[[str], Engine], engine: str) -> Capabilities:
@@ -41,6 +42,12 @@ def slots_of(engine_of: Callable[[str], Engine], engine: str) -> int | None:
 def isolating_engines(engine_of: Callable[[str], Engine], engines: Collection[str]) -> list[str]:
     """Name the engines that can close the network of their hosts."""
     return [engine for engine in engines if capabilities_of(engine_of, engine).network_isolation]
+
+
+def image_arguments(spec: JobSpec) -> dict[str, tuple[str, ...]]:
+    """Return the keywords for an engine's methods for images; none for a job that follows no setting of its image."""
+    settings = spec.image_settings()
+    return {"settings": settings} if settings else {}
 
 
 def split_by_engine(

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.results.provenance import Provenance
     from jupyter_smx.model.results.reports import Why
     from jupyter_smx.model.spec.channel import Artifact
+    from jupyter_smx.model.spec.image import Image
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 _log = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ async def _no_log_metrics(_job: Job) -> LogMetrics:
     return LogMetrics()
 
 
-async def _no_cure(_spec: JobSpec, _ends: Sequence[HostEnd], _hosts: Iterable[Host]) -> str:
+async def _no_cure(_spec: JobSpec, _ends: Sequence[HostEnd], _hosts: Iterable[Host], _image: Image | None) -> str:
     return ""
 
 
@@ -87,7 +88,7 @@ class JobFinalizer:
         engine_of: Callable[[str], Engine],
         *,
         read_metrics: Callable[[Job], Awaitable[LogMetrics]] = _no_log_metrics,
-        find_cure: Callable[[JobSpec, Sequence[HostEnd], Iterable[Host]], Awaitable[str]] = _no_cure,
+        find_cure: Callable[[JobSpec, Sequence[HostEnd], Iterable[Host], Image | None], Awaitable[str]] = _no_cure,
     ) -> None:
         self._live_state = live_state
         self._agents = agents
@@ -159,7 +160,7 @@ class JobFinalizer:
         ends = runtime.host_ends()
         if trouble is not None or job_outcome(job.goal, ends).state is not SecondaryStatus.FAILED:
             return ""
-        return await self._find_cure(job.spec, ends, self._hosts(job))
+        return await self._find_cure(job.spec, ends, self._hosts(job), job.image)
 
     def _with_final_why(self, job: Job, runtime: JobRuntime) -> Job:
         missing_preloads = [record.get("missing_preloads", {}) for record in runtime.records.values()]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.records.cluster import Host
     from jupyter_smx.model.records.job import HostEnd
+    from jupyter_smx.model.spec.image import Image
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 _log = logging.getLogger(__name__)
@@ -63,15 +64,20 @@ class DiskFolder:
         return next((each for each in names if not each.startswith(".") and self.has_module(each, name)), "")
 
 
-async def find_cure(spec: JobSpec, ends: Sequence[HostEnd], hosts: Iterable[Host] = ()) -> str:
-    """Return the cure for a failed job on ``hosts``, "" where none is known or the disk does not answer in time."""
+async def find_cure(
+    spec: JobSpec, ends: Sequence[HostEnd], hosts: Iterable[Host] = (), image: Image | None = None
+) -> str:
+    """Return the cure for a failed job on ``hosts`` of an ``image``.
+
+    It is "" where none is known or the disk does not answer in time.
+    """
     end = failing_host(ends)
     if end is None:
         return ""
     folder = DiskFolder(spec.working_directory)
     host = next((each for each in hosts if each.name == end.host), None)
     try:
-        return await asyncio.wait_for(asyncio.to_thread(failure_cure, spec, end, folder, host), TIMEOUT)
+        return await asyncio.wait_for(asyncio.to_thread(failure_cure, spec, end, folder, host, image), TIMEOUT)
     except asyncio.TimeoutError:
         _log.warning("The folder %s did not answer within %.0f s.", spec.working_directory, TIMEOUT)
         return ""

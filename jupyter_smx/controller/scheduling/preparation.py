@@ -15,7 +15,7 @@ from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
 from jupyter_smx.model.results.reports import Why
 from jupyter_smx.model.status import TERMINAL_GOALS
 from jupyter_smx.model.text import format_duration
-from jupyter_smx.policy.admission import interpreter_rules
+from jupyter_smx.policy.admission import image_rules, interpreter_rules
 from jupyter_smx.policy.lifecycle import environment, image_pull, transitions
 from jupyter_smx.policy.scheduling import reuse
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import ReuseKey
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.image import Image
-    from jupyter_smx.model.spec.job_spec import PythonEnvironment
+    from jupyter_smx.model.spec.job_spec import JobSpec, PythonEnvironment
 
 _log = logging.getLogger(__name__)
 
@@ -183,10 +183,11 @@ class Preparation:
         if not spec.image:
             await self._environments.provide(self._key(job), build.report_step)
             return None
-        found = await self._find(self._engine_of(spec.engine), image_pull.pull_reference(job), build)
+        found = await self._find(self._engine_of(spec.engine), image_pull.pull_reference(job), build, spec)
+        image_rules.check_program(spec, found)
         return found if job.image is None else image_pull.check_same_image(job.image, found)
 
-    async def _find(self, engine: Engine, name: str, build: _PreparationTask) -> Image:
+    async def _find(self, engine: Engine, name: str, build: _PreparationTask, spec: JobSpec) -> Image:
         """Resolve an image, and repeat after a while if its registry or the engine itself does not answer.
 
         A registry is retried for a minute. The engine is retried without a limit: the submission checked its
@@ -195,7 +196,7 @@ class Preparation:
         delays = iter(image_pull.BACKOFF)
         while True:
             try:
-                return await engine.resolve_image(name, build.report_pull)
+                return await engine.resolve_image(name, build.report_pull, **engine_capabilities.image_arguments(spec))
             except SmxError as error:
                 is_engine = isinstance(error, UnavailableError)
                 seconds = next(delays, image_pull.BACKOFF[-1] if is_engine else None)
@@ -326,7 +327,8 @@ class Preparation:
         if job.spec.image:
             # One name at different times may mean different images, for different jobs.
             which = "" if job.image is None else job.image.id
-            return f"{job.spec.engine} {image_pull.pull_reference(job)} {which}".rstrip()
+            needs = [*job.spec.image_settings(), *(["program"] if job.spec.image_program else [])]
+            return " ".join([job.spec.engine, image_pull.pull_reference(job), *filter(None, [which]), *needs])
         wanted = self._environment(job)
         return "" if wanted is None else environment.environment_id(job.spec.python, wanted)
 

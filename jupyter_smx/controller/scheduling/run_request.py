@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from jupyter_smx.policy.admission import image_rules
 from jupyter_smx.policy.hosts.names import Shard, has_channel, named_hosts, shard_of
 from jupyter_smx.policy.lifecycle import attempts
 from jupyter_smx.policy.lifecycle.environment import format_for_pip
@@ -45,8 +46,10 @@ def run_spec(
         "shared": None if spec.shared is None else _payload_fields(spec.shared),
         "source_dir": None if spec.source_dir is None else _source_dir(spec.source_dir),
         "entry_point": spec.entry_point,
-        "arguments": list(spec.arguments),
-        "command": list(spec.command),
+        # The program of a processing image has them in its command.
+        "arguments": [] if spec.image_program and spec.kind == "process" else list(spec.arguments),
+        "command": list(image_rules.program_of(spec, job.image)),
+        "image_workdir": spec.image_workdir == "image" or spec.image_program,
         "folder": _folder(spec),
         "receive": list(spec.receive),
         "max_run": attempts.remaining_seconds(job),

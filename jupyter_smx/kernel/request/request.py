@@ -30,6 +30,8 @@ from jupyter_smx.kernel.request.script import (
     check_folder,
     choose_script,
     file_in_source_dir,
+    image_program,
+    is_empty,
     own_modules,
     requirements_file,
 )
@@ -143,12 +145,13 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         name = self._base_name(here.notebook)
         script = self._script(code, here.folder)
         filename = self._name_origin(script.filename) or f"<{name}>"
-        is_cell = not script.filename and not script.command
+        is_cell = not script.filename and not script.command and not script.is_image_program
         source = cell.prepend_blank_lines(code, lines_before) if is_cell else script.text
         chosen = self._interpreter(script, here)
         # A command may be a Python of another version, and it starts no script that a warm host prepares.
         tree = cell.parse_cell(source, filename) if script.is_python() and not script.command else None
         return JobSpec(
+            image_program=script.is_image_program,
             **self.fields,
             kind=self.kind,
             source=source,
@@ -209,6 +212,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         check_dependencies(self.dependencies)
         if self.source_dir:
             check_folder(self.source_dir)
+        if self.fields.get("image") and not self.entry_point and not self.command and is_empty(code):
+            return image_program(self.kind)
         with self._origin_in_errors():
             return choose_script(code, self.source_dir, self.entry_point, folder, self.command)
 

@@ -15,12 +15,13 @@ from msgspec import Struct
 from jupyter_smx.kernel.options.option_values import expand_user, path_kind
 from jupyter_smx.kernel.request.cell import suppress_compile_warnings
 from jupyter_smx.model.errors import ValidationError, suggest_names
-from jupyter_smx.model.spec.job_spec import is_entry_point
+from jupyter_smx.model.spec.job_spec import TRAIN, is_entry_point
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jupyter_smx.model.options.code_options import Requirements
+    from jupyter_smx.model.options.option import Kind
 
 _CODE = (".py", ".so", ".pyd")
 _OPTION = "--entry-point"
@@ -65,10 +66,21 @@ class Script(Struct, frozen=True, kw_only=True):
     entry_point: str = ""
     command: tuple[str, ...] = ()
     """Program and words that run it; without an entry point the whole command."""
+    is_image_program: bool = False
+    """True if the image of the hosts has it."""
 
     def is_python(self) -> bool:
         """Return True if a job reads it as Python; anything else is a program that it starts."""
+        if self.is_image_program:
+            return False
         return self.entry_point.endswith(".py") if self.entry_point else not self.command
+
+
+def image_program(kind: Kind) -> Script:
+    """Return the program that SageMaker starts in the image of a job without a script."""
+    if kind == "train":
+        return Script(text=f"{TRAIN}\n", command=(TRAIN,), is_image_program=True)
+    return Script(text="# The ENTRYPOINT and CMD of the image.\n", is_image_program=True)
 
 
 def choose_script(code: str, source_dir: str, entry_point: str, folder: Path, command: Sequence[str] = ()) -> Script:

@@ -204,7 +204,7 @@ def _image(job: Job) -> str | None:
 def _algorithm(job: Job) -> dict[str, Any]:
     metrics = [{"Name": name, "Regex": regex} for name, regex in job.spec.metrics.items()]
     image = _image(job)
-    command = [] if job.spec.entry_point else list(job.spec.command)
+    command = [] if job.spec.entry_point or job.spec.image_program else list(job.spec.command)
     return _without_none(
         {
             "TrainingImage": image,

@@ -117,6 +117,55 @@ class HostOptions(TypedDict, total=False):
             ),
         ),
     ]
+    user: Annotated[
+        str | None,
+        Option(
+            spellings=("--user",),
+            value="choice",
+            metavar="image|default",
+            example="image",
+            help="user of the job in its container: the USER of the image, or the engine's own",
+            keyword_example="'image'",
+            default_text="as the engine is configured",
+            choices=("image", "default"),
+            field="image_user",
+            target="engine",
+            label="user",
+        ),
+    ]
+    entrypoint: Annotated[
+        str | None,
+        Option(
+            spellings=("--entrypoint",),
+            value="choice",
+            metavar="image|default",
+            example="image",
+            help="with image, the hosts start through the ENTRYPOINT of the image, so that the job has the variables "
+            "that it sets",
+            keyword_example="'image'",
+            default_text="as the engine is configured",
+            choices=("image", "default"),
+            field="image_entrypoint",
+            target="engine",
+            label="entry point of the image",
+        ),
+    ]
+    workdir: Annotated[
+        str | None,
+        Option(
+            spellings=("--workdir",),
+            value="choice",
+            metavar="image|default",
+            example="image",
+            help="folder in which the job starts: the WORKDIR of the image, or SageMaker's",
+            keyword_example="'image'",
+            default_text="as the engine is configured",
+            choices=("image", "default"),
+            field="image_workdir",
+            target="engine",
+            label="working folder",
+        ),
+    ]
     keep_alive: Annotated[
         int | str | None,
         Option(

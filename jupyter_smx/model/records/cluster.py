@@ -56,6 +56,8 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
     environment: PythonEnvironment | None = None
     image: Image | None = None
     network_isolation: bool = False
+    image_settings: tuple[str, ...] = ()
+    """Settings of the image that count for the hosts, as ``user``; see :meth:`JobSpec.image_settings`."""
 
 
 class HostHandle(Struct, frozen=True, kw_only=True):

@@ -20,6 +20,13 @@ class Image(Struct, frozen=True, kw_only=True, eq=False):
     """Its reference at a registry, as ``train@sha256:…``, which is the same image everywhere; "" if none is known."""
     python_version: str = ""
     """Version of the Python that runs its jobs, as ``3.11``; "" if unknown."""
+    user: str = ""
+    """Its ``USER``, as its file says it; "" if it is unknown or root's."""
+    workdir: str = ""
+    entrypoint: tuple[str, ...] = ()
+    cmd: tuple[str, ...] = ()
+    has_train: bool = True
+    """False if it is known that no program ``train`` is on its ``PATH``."""
 
     def __eq__(self, other: object) -> bool:
         """Compare what they are, not what they are called."""

@@ -20,6 +20,11 @@ _ENTRY_POINT = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._+-]*(/[A-Za-z0-9._+-]+)*") 
 
 DAY = 86_400
 
+ImageSetting = Literal["", "default", "image"]
+"""Whether a setting of the image counts for a job: ``image``, or not: ``default``."""
+TRAIN = "train"
+"""Program that SageMaker starts in the image of a training job."""
+
 MAX_SPEC_BYTES = 5 * 2**20
 """Bytes of a request as JSON: a cell must fit into one frame to the agent (16 MiB) with every letter escaped."""
 
@@ -101,6 +106,14 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     role: str = ""
     image: str = ""
     """Image of its hosts, if the engine uses images (``TrainingImage``, ``ImageUri``)."""
+    image_user: ImageSetting = ""
+    """Whether the job runs as the image's ``USER``; "" is as the engine is configured."""
+    image_entrypoint: ImageSetting = ""
+    """Whether its hosts are started through the image's ``ENTRYPOINT``."""
+    image_workdir: ImageSetting = ""
+    """Whether its code starts in the image's ``WORKDIR``."""
+    image_program: bool = False
+    """True if the image's own program is the job: ``train`` of a training job, the entry point of a processing job."""
     max_run: int = DAY
     python: str = ""
     python_version: str = ""
@@ -166,11 +179,17 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def is_program(self) -> bool:
         """Return True if a program runs as the job's code, and not Python in a process of the host."""
-        return bool(self.command) or (bool(self.entry_point) and not self.entry_point.endswith(".py"))
+        is_command = bool(self.command) or self.image_program
+        return is_command or (bool(self.entry_point) and not self.entry_point.endswith(".py"))
 
     def is_only_command(self) -> bool:
         """Return True if a command is all that runs, so that ``source`` is no code, but the command as text."""
-        return bool(self.command) and not self.entry_point
+        return (bool(self.command) or self.image_program) and not self.entry_point
+
+    def image_settings(self) -> tuple[str, ...]:
+        """Name the settings of the image that count for the hosts themselves, sorted: ``entrypoint``, ``user``."""
+        wanted = {"entrypoint": self.image_entrypoint, "user": self.image_user}
+        return tuple(name for name, choice in wanted.items() if choice == "image")
 
     def payloads(self) -> tuple[str, ...]:
         """Return the paths of the files that the kernel packed for this job."""

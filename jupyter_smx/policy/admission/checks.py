@@ -336,7 +336,7 @@ def _check_code(spec: JobSpec) -> None:
         )
     _check_command(spec)
     is_program = spec.is_program()
-    program = shlex.join(spec.command) or spec.entry_point
+    program = shlex.join(spec.command) or spec.entry_point or "the program of the image"
     if is_program and spec.distribution is not None and not spec.distribution.runs_once():
         raise ValidationError(
             f"--distribution: {program} is not a Python script.",

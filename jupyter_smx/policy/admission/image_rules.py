@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.spec.job_spec import TRAIN
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from jupyter_smx.model.spec.image import Image
     from jupyter_smx.model.spec.job_spec import JobSpec, SourceDir
 
 MAX_NAME = 255
@@ -31,11 +35,21 @@ def apply_default_image(spec: JobSpec, usual: str) -> JobSpec:
     return spec if spec.python_named else replace(spec, python="", python_version="")
 
 
-def check(spec: JobSpec, *, images: bool) -> None:
+def apply_image_settings(spec: JobSpec, names: Collection[str]) -> JobSpec:
+    """Return a request in which the named settings of its image count, unless it says something about them."""
+    fields = {name: f"image_{name}" for name in names if not getattr(spec, f"image_{name}")}
+    return replace(spec, **dict.fromkeys(fields.values(), "image"))
+
+
+def check(spec: JobSpec, *, images: bool, settings: bool = True) -> None:
     """Refuse an image where hosts are made of none, and where they are, its absence and what it has no room for.
+
+    ``settings`` is True if settings of the image can count on this engine.
 
     :raises ValidationError: names the field, and the cure.
     """
+    if not (images and settings):
+        _check_no_settings(spec)
     if not images:
         _check_none(spec)
         return
@@ -80,6 +94,50 @@ def _is_sent(path: str, source: SourceDir) -> bool:
     if not source.folder or not f"{path}/".startswith(f"{source.folder}/"):
         return False
     return source.is_whole or path.removeprefix(f"{source.folder}/").partition("/")[0] in source.dependencies
+
+
+def check_program(spec: JobSpec, image: Image) -> None:
+    """Refuse a job without a script whose image has no program of its own.
+
+    :raises ValidationError: it has none.
+    """
+    has_program = bool(image.entrypoint) or (image.has_train if spec.kind == "train" else bool(image.cmd))
+    if not spec.image_program or has_program:
+        return
+    what = f"program {TRAIN} on its PATH" if spec.kind == "train" else "ENTRYPOINT and no CMD"
+    raise ValidationError(
+        f"--image: {image.name} has no {what}.",
+        field="image",
+        value=image.name,
+        rule="A job without a script runs the image's own program, as on SageMaker: for training ENTRYPOINT with the "
+        "word train, for processing ENTRYPOINT and CMD.",
+        cure="Pass a script, or --command; or install the package sagemaker-training, which has train, in the image.",
+    )
+
+
+def program_of(spec: JobSpec, image: Image | None) -> tuple[str, ...]:
+    """Return the command of a job: its own, or the program of its image by SageMaker's rule.
+
+    A host that was started through the entry point has its variables already.
+    """
+    if not spec.image_program:
+        return spec.command
+    first = image.entrypoint if image and not ("entrypoint" in spec.image_settings() and spec.kind == "train") else ()
+    if spec.kind == "train":
+        return (*first, TRAIN)
+    return (*first, *(spec.arguments or (image.cmd if image else ())))
+
+
+def _check_no_settings(spec: JobSpec) -> None:
+    for option in ("user", "entrypoint", "workdir"):
+        if getattr(spec, f"image_{option}") == "image":
+            raise ValidationError(
+                f"--{option}: the engine {spec.engine} does not follow settings of images.",
+                field=option,
+                value="image",
+                rule="USER, ENTRYPOINT and WORKDIR of an image count only for hosts that are its containers.",
+                cure=f"Remove --{option}, or choose --engine docker.",
+            )
 
 
 def _check_none(spec: JobSpec) -> None:

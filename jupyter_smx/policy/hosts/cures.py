@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from jupyter_smx.model.name import slug
 from jupyter_smx.model.spec.channel import input_folder
+from jupyter_smx.policy.hosts.image_cures import image_settings_cure
 from jupyter_smx.policy.hosts.job_folders import has_opt_ml, missing_folder_cure, with_variables
 from jupyter_smx.policy.hosts.library_versions import version_cure
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import Host
     from jupyter_smx.model.records.job import HostEnd, RemoteException
+    from jupyter_smx.model.spec.image import Image
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 _QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"")
@@ -94,12 +96,15 @@ class NotebookFolder(Protocol):
         """Return the name of a folder in that of the notebook with a module; "" if there is none."""
 
 
-def failure_cure(spec: JobSpec, end: HostEnd, folder: NotebookFolder, host: Host | None = None) -> str:
+def failure_cure(
+    spec: JobSpec, end: HostEnd, folder: NotebookFolder, host: Host | None = None, image: Image | None = None
+) -> str:
     """Return one or two sentences for the host whose end explains that of a failed job, "" if there is no cure.
 
-    A ``host`` without an ``/opt/ml`` of its own is the cause where the job used such a path.
+    A ``host`` without an ``/opt/ml`` of its own is the cause where the job used such a path, and an ``image`` where
+    the job missed what only the image's own user, entry point or working folder finds.
     """
-    cure = _general_cure(spec, end, folder)
+    cure = _general_cure(spec, end, folder) or image_settings_cure(spec, end, image)
     if host is None or has_opt_ml(host):
         return cure
     said = end.exception.message if end.exception is not None else end.failure if end.cause == "exit" else ""

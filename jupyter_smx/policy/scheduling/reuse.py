@@ -40,6 +40,7 @@ def reuse_key(spec: JobSpec, user: str, image: Image | None = None, interpreter:
         environment=environment_of(spec),
         image=image,
         network_isolation=spec.network_isolation,
+        image_settings=spec.image_settings(),
     )
 
 
@@ -82,6 +83,7 @@ def _fields(key: ReuseKey, *, one_each: bool) -> dict[str, str]:
         "role": key.role,
         "python": key.python or "the default",
         "network isolation": "on" if key.network_isolation else "off",
+        "image settings": " and ".join(key.image_settings) or "none",
         **_groups(key.instance_groups, one_each=one_each),
     }
 

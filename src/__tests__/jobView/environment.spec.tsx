@@ -4,7 +4,7 @@ import React from 'react';
 import type { JobSpec } from '../../_types';
 import { Environment } from '../../jobView/sections/environment';
 import { mount, tableRows } from '../fixtures/elements';
-import { PROVENANCE, record, SPEC } from '../fixtures/jobRecords';
+import { IMAGE_SETTINGS, PROVENANCE, record, SPEC } from '../fixtures/jobRecords';
 
 const trans = nullTranslator.load('jupyter_smx');
 
@@ -23,7 +23,7 @@ describe('the environment of a job', () => {
 
   it('names the image, and its id', async () => {
     const spec = { ...SPEC, image: 'train:1' };
-    const image = { name: 'train:1', id: 'sha256:11', digest: 'train@sha256:22', python_version: '3.11' };
+    const image = { ...IMAGE_SETTINGS, name: 'train:1', id: 'sha256:11', digest: 'train@sha256:22' };
     const jobs = [record({ spec }), record({ spec, image }), record()];
     const found = await Promise.all(
       jobs.map(async job => {

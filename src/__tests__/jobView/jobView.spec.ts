@@ -13,7 +13,7 @@ import { applyFailure } from '../../state/connectionState';
 import { applyListing, EMPTY_STATE } from '../../state/state';
 import { completed, job } from '../fixtures/examples';
 import { button, fakeCommands, FakeModel, waitForRender } from '../fixtures/fakeModel';
-import { record, SPEC } from '../fixtures/jobRecords';
+import { IMAGE_SETTINGS, record, SPEC } from '../fixtures/jobRecords';
 
 const trans = nullTranslator.load('jupyter_smx');
 
@@ -243,7 +243,7 @@ describe('the view of a job', () => {
 
   it('says what is done before the code runs, and what its hosts are made of', async () => {
     const head = (): string => view.node.querySelector('.jp-smx-view-head')?.textContent ?? '';
-    const image = { name: 'hub/train:1', id: '', digest: '', python_version: '' };
+    const image = { ...IMAGE_SETTINGS, name: 'hub/train:1', id: '', digest: '' };
     const looking = { secondary_status: 'Pending', start: 'none', message: 'Looking.' } as const;
     model.become(applyListing(EMPTY_STATE, [job(0, { ...looking, image })], [], 2).state);
     await waitForRender();
@@ -251,7 +251,7 @@ describe('the view of a job', () => {
     expect(head().match(/Looking\./g)).toHaveLength(1);
     expect(() => button(view.node, 'Shell')).toThrow('There is no button');
     const copying = { secondary_status: 'Downloading', message: 'Copying.' } as const;
-    const known = { ...image, id: 'sha256:3fa85f6457170000' };
+    const known = { ...IMAGE_SETTINGS, ...image, id: 'sha256:3fa85f6457170000' };
     model.become(applyListing(EMPTY_STATE, [job(0, { ...copying, image: known })], [], 3).state);
     await waitForRender();
     expect(head()).toContain('Copying.');

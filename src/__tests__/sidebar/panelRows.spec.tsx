@@ -6,6 +6,7 @@ import { CommandIDs } from '../../commands/commandIds';
 import { Filter } from '../../model/filter';
 import { JobsPanel } from '../../sidebar/jobsPanel';
 import { applyListing, EMPTY_STATE } from '../../state/state';
+import { IMAGE_SETTINGS } from '../fixtures/jobRecords';
 import { arrayTask, completed, job, pool } from '../fixtures/examples';
 import { button, fakeCommands, FakeModel, layOut, waitForRender } from '../fixtures/fakeModel';
 
@@ -32,7 +33,7 @@ describe('the filter', () => {
   it.each(['slurm', 'TRAIN:1', '3fa85f'])('looks at pools too: %s', text => {
     const filter = new Filter();
     filter.text = text;
-    const image = { name: 'team/train:1', id: 'sha256:3fa85f645717', digest: '', python_version: '' };
+    const image = { ...IMAGE_SETTINGS, name: 'team/train:1', id: 'sha256:3fa85f645717', digest: '' };
     const pools = [pool(1), pool(2, { engine: 'slurm', image })];
     expect(filter.pools(pools).map(one => one.id)).toEqual(['pool-2']);
     expect(filter.jobs([job(1), job(2, { engine: 'slurm', image })])).toHaveLength(1);

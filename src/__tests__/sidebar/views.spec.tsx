@@ -12,6 +12,7 @@ import {
   applyListing,
   EMPTY_STATE
 } from '../../state/state';
+import { IMAGE_SETTINGS } from '../fixtures/jobRecords';
 import { arraySummary, arrayTask, completed, job, pool } from '../fixtures/examples';
 import { button, fakeCommands, FakeModel, layOut, waitForRender } from '../fixtures/fakeModel';
 
@@ -55,7 +56,7 @@ describe('the panel', () => {
   });
 
   it('names the image that hosts are made of, of a job and of a pool', async () => {
-    const image = { name: 'hub/train:1', id: 'sha256:3fa85f6457170000', digest: '', python_version: '' };
+    const image = { ...IMAGE_SETTINGS, name: 'hub/train:1', id: 'sha256:3fa85f6457170000', digest: '' };
     const pools = [pool(1, { engine: 'docker', image })];
     model.become(applyListing(EMPTY_STATE, [job(0, { image })], pools, 1).state);
     await waitForRender();

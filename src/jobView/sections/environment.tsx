@@ -61,6 +61,19 @@ function withoutSecrets(
   return Object.fromEntries(Object.entries(variables).map(shown));
 }
 
+/** Name the settings of the image that the job follows, as an author of images writes them. */
+function followedSettings(spec: JobSpec): string {
+  const choices: [string, string | undefined][] = [
+    ['USER', spec.image_user],
+    ['ENTRYPOINT', spec.image_entrypoint],
+    ['WORKDIR', spec.image_workdir]
+  ];
+  return choices
+    .filter(([, choice]) => choice === 'image')
+    .map(([name]) => name)
+    .join(', ');
+}
+
 function RequestedSettings({ job, trans }: IEnvironmentProps): JSX.Element {
   const { spec } = job;
   const seconds = (value: number | null): string => (value ? formatDuration(value, trans) : '');
@@ -77,6 +90,7 @@ function RequestedSettings({ job, trans }: IEnvironmentProps): JSX.Element {
           [trans.__('Retries'), spec.retries || ''],
           [trans.__('Managed spot'), yes(spec.spot)],
           [trans.__('Network isolation'), yes(spec.network_isolation)],
+          [trans.__('Settings of the image'), followedSettings(spec)],
           [trans.__('Maximum wait time'), seconds(spec.max_wait)],
           [trans.__('Checkpoints'), spec.checkpoint && <Monospace>{spec.checkpoint}</Monospace>],
           [trans.__('Image'), spec.image && <Monospace>{imageWords(job)}</Monospace>],

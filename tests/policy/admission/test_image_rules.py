@@ -9,6 +9,7 @@ from draws import a_spec
 from msgspec.structs import replace
 
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.spec.job_spec import SourceDir
 from jupyter_smx.policy.admission import image_rules
 
@@ -97,3 +98,59 @@ def test_what_cannot_be_is_refused_with_the_field_and_a_cure(
         image_rules.check(a_spec(**wish), images=has_images)
     assert refused.value.field == field
     assert refused.value.cure
+
+
+def an_image(**fields: Any) -> Image:
+    return Image(name="train:1", id="sha256:11", **fields)
+
+
+def test_settings_of_the_configuration_count_unless_the_job_says_something_else() -> None:
+    spec = image_rules.apply_image_settings(a_spec(image="train:1", image_workdir="default"), ["user", "workdir"])
+    assert (spec.image_user, spec.image_entrypoint, spec.image_workdir) == ("image", "", "default")
+    assert spec.image_settings() == ("user",)
+    assert image_rules.apply_image_settings(spec, ["user", "workdir"]) == spec
+
+
+@pytest.mark.parametrize("option", ["user", "entrypoint", "workdir"])
+def test_settings_of_images_are_refused_where_no_container_follows_them(option: str) -> None:
+    spec = a_spec(image="train:1", **{f"image_{option}": "image"})
+    image_rules.check(spec, images=True)
+    for able in ({"images": True, "settings": False}, {"images": False, "settings": False}):
+        with pytest.raises(ValidationError, match=f"--{option}: the engine") as refused:
+            image_rules.check(spec, **able)
+        assert (refused.value.field, "--engine docker" in refused.value.cure) == (option, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "program"),
+    [
+        ("train", {}, ("train",)),
+        ("train", {"entrypoint": ("/entry.sh",)}, ("/entry.sh", "train")),
+        ("process", {"entrypoint": ("python3", "p.py"), "cmd": ("--all",)}, ("python3", "p.py", "--all")),
+        ("process", {"cmd": ("run",)}, ("run",)),
+    ],
+)
+def test_a_job_without_a_script_runs_the_program_that_sagemaker_starts(
+    kind: str, fields: dict[str, Any], program: tuple[str, ...]
+) -> None:
+    spec = a_spec(kind=kind, image="train:1", image_program=True, command=("train",) if kind == "train" else ())
+    image_rules.check_program(spec, an_image(**fields))
+    assert image_rules.program_of(spec, an_image(**fields)) == program
+
+
+def test_arguments_replace_the_cmd_and_an_entry_point_that_started_the_host_does_not_run_twice() -> None:
+    image = an_image(entrypoint=("/entry.sh",), cmd=("all",))
+    process = a_spec(kind="process", image="train:1", image_program=True, arguments=("--one",))
+    assert image_rules.program_of(process, image) == ("/entry.sh", "--one")
+    train = a_spec(image="train:1", image_program=True, command=("train",), image_entrypoint="image")
+    assert image_rules.program_of(train, image) == ("train",)
+    assert image_rules.program_of(a_spec(command=("make",)), image) == ("make",)
+
+
+@pytest.mark.parametrize(("kind", "what"), [("train", "program train on its PATH"), ("process", "no CMD")])
+def test_an_image_without_a_program_is_refused_for_a_job_without_a_script(kind: str, what: str) -> None:
+    spec = a_spec(kind=kind, image="train:1", image_program=True)
+    with pytest.raises(ValidationError, match=what) as refused:
+        image_rules.check_program(spec, an_image(has_train=False))
+    assert (refused.value.field, "Pass a script" in refused.value.cure) == ("image", True)
+    image_rules.check_program(a_spec(kind=kind, image="train:1"), an_image(has_train=False))

@@ -23,10 +23,11 @@ SAID = {"name": "group name", "instance_type": "instance type", "instance_count"
 def mutations() -> list[tuple[str, ReuseKey]]:
     """Change each field of the key, and each field of its group, and say the word that must be in the answer."""
     key = a_key()
-    special = {"instance_groups", "environment", "image", "network_isolation"}
+    special = {"instance_groups", "environment", "image", "network_isolation", "image_settings"}
     plain = [field.name for field in fields(ReuseKey) if field.name not in special]
     rows = [(name, replace(key, **{name: "another"})) for name in plain]
     rows.append(("network isolation", replace(key, network_isolation=True)))
+    rows.append(("image settings", replace(key, image_settings=("user",))))
     rows.append(("environment", replace(key, environment=PythonEnvironment(requirements=("another",)))))
     rows.append(("image", replace(key, image=Image(name="train:1", id="sha256:11"))))
     group = key.instance_groups[0]

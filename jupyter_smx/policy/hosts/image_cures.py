@@ -1,0 +1,54 @@
+"""Name the settings of an image that a failed job did not follow, where the job misses what they may provide. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.text import format_list
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.records.job import HostEnd
+    from jupyter_smx.model.spec.image import Image
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+_MISSING_TYPES = ("ModuleNotFoundError", "FileNotFoundError", "PermissionError")
+_MISSING = re.compile(
+    r"No module named|no such file|not found|cannot open shared object|cannot import name|Permission denied",
+    re.IGNORECASE,
+)
+_MAX_WORDS = 60
+"""Characters of an entry point that a sentence quotes."""
+
+
+def image_settings_cure(spec: JobSpec, end: HostEnd, image: Image | None) -> str:
+    """Return a sentence about the settings of the image that did not count; "" if none could be the cause."""
+    ignored = _ignored_settings(spec, image) if image is not None and _misses_something(end) else {}
+    if not ignored:
+        return ""
+    said = format_list([f"{name} {value}" for name, value in ignored.values()], most=len(ignored))
+    if spec.spelling == "keyword":
+        options = " ".join(f'{option}="image"' for option in ignored)
+    else:
+        options = " ".join(f"--{option} image" for option in ignored)
+    verb = "count" if len(ignored) > 1 else "counts"
+    return f"The image has {said}, which {verb} for a job only if it says so. If it needs them, add {options}."
+
+
+def _misses_something(end: HostEnd) -> bool:
+    exception = end.exception
+    if exception is None:
+        return end.cause in ("exit", "refused") and bool(_MISSING.search(end.failure))
+    return exception.type in _MISSING_TYPES or bool(_MISSING.search(exception.message))
+
+
+def _ignored_settings(spec: JobSpec, image: Image) -> dict[str, tuple[str, str]]:
+    """Return the settings that did not count by their options: their names in a Dockerfile, and their values."""
+    entrypoint = shlex.join(image.entrypoint)
+    values = {
+        "user": (spec.image_user, "USER", image.user),
+        "entrypoint": (spec.image_entrypoint, "ENTRYPOINT", entrypoint[:_MAX_WORDS]),
+        "workdir": (spec.image_workdir, "WORKDIR", "" if image.workdir == "/" else image.workdir),
+    }
+    return {option: (name, value) for option, (choice, name, value) in values.items() if value and choice != "image"}

@@ -1,0 +1,65 @@
+"""A job that misses what its image's user, entry point or working folder may provide is told that they do not count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from draws import a_spec
+
+from jupyter_smx.model.records.job import HostEnd, RemoteException
+from jupyter_smx.model.spec.image import Image
+from jupyter_smx.policy.hosts.image_cures import image_settings_cure
+
+IMAGE = Image(name="ml:1", id="sha256:1", user="app", workdir="/app", entrypoint=("/entry.sh", "--x"))
+
+
+def an_end(kind: str, message: str) -> HostEnd:
+    exception = RemoteException(type=kind, message=message, traceback="") if kind else None
+    return HostEnd(host="algo-1", cause="exit", exit_code=1, exception=exception, failure=message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("ModuleNotFoundError", "No module named 'userpkg'"),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: 'data.csv'"),
+        ("ImportError", "libx.so.1: cannot open shared object file: No such file or directory"),
+        ("OSError", "libx.so.1: cannot open shared object file"),
+        ("PermissionError", "[Errno 13] Permission denied: '/app/data/x'"),
+        ("", "/bin/sh: 1: mytool: not found"),
+    ],
+)
+def test_what_is_missing_is_explained_by_the_settings_that_did_not_count(kind: str, message: str) -> None:
+    said = image_settings_cure(a_spec(image="ml:1"), an_end(kind, message), IMAGE)
+    assert said == (
+        "The image has USER app, ENTRYPOINT /entry.sh --x and WORKDIR /app, which count for a job only if it says so. "
+        "If it needs them, add --user image --entrypoint image --workdir image."
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "options"),
+    [
+        ({"image_user": "image"}, "--entrypoint image --workdir image"),
+        ({"image_user": "image", "image_entrypoint": "image"}, "--workdir image"),
+        ({"spelling": "keyword"}, 'user="image" entrypoint="image" workdir="image"'),
+    ],
+)
+def test_only_settings_that_did_not_count_are_named_in_the_users_spelling(fields: dict[str, Any], options: str) -> None:
+    end = an_end("ModuleNotFoundError", "No module named 'a'")
+    said = image_settings_cure(a_spec(image="ml:1", **fields), end, IMAGE)
+    assert said.endswith(f"add {options}.")
+
+
+@pytest.mark.parametrize(
+    ("end", "image"),
+    [
+        (an_end("ValueError", "no number"), IMAGE),
+        (an_end("ModuleNotFoundError", "No module named 'a'"), Image(name="a", id="1", workdir="/")),
+        (an_end("ModuleNotFoundError", "No module named 'a'"), None),
+        (HostEnd(host="algo-1", cause="memory", failure="file not found"), IMAGE),
+    ],
+)
+def test_other_failures_and_other_images_get_no_such_sentence(end: HostEnd, image: Image | None) -> None:
+    assert image_settings_cure(a_spec(image="ml:1"), end, image) == ""

@@ -58,6 +58,7 @@ REFUSALS = [
     ("dial tcp 127.0.0.1:5000: connect: connection refused", "docker pull hub.test:5000/team/train:1", 1),
     ("received unexpected HTTP status: 503 Service Unavailable", "docker pull", 1),
     ("unexpected EOF", "docker pull", 1),
+    ("'scratch' is a reserved name", "Use the name of another image", 0),
 ]
 
 
@@ -84,6 +85,37 @@ def test_the_image_that_a_misspelt_name_means_is_known_by_its_repository(name: s
     known = ["my-training:latest", "my-training:v2", "hub.test:5000/team/train:1", "localhost/local-one:latest"]
     assert registry.suggest_image(name, known) == (f"Did you mean {meant}?" if meant else "")
     assert registry.suggest_image(name, []) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("debpy", "debpy means debpy:latest. The images debpy here are debpy:3.11, debpy:rf13 and debpy:rf9."),
+        ("debpy:9-slim-bookworm", "The images debpy here are debpy:3.11, debpy:rf13 and debpy:rf9."),
+        ("debpy:3.12", "Did you mean debpy:3.11?"),
+        ("dbepy:3.11", "Did you mean debpy:3.11?"),
+        ("many", "many means many:latest. The images many here are many:0, many:1, many:2, many:3, many:4 and 3 more."),
+    ],
+)
+def test_a_forgotten_tag_gets_those_that_there_are(name: str, hint: str) -> None:
+    from jupyter_smx.engines.docker.images import registry  # noqa: PLC0415 - imports Docker's library
+
+    known = ["debpy:rf9", "debpy:3.11", "debpy:rf13", *(f"many:{number}" for number in range(8))]
+    assert registry.suggest_image(name, known) == hint
+
+
+def test_a_configuration_of_docker_that_is_no_json_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jupyter_smx.engines.docker.images import registry  # noqa: PLC0415 - imports Docker's library
+
+    monkeypatch.setenv("DOCKER_CONFIG", os.fspath(tmp_path))
+    assert registry.read_login("hub.test/team/train:1") == registry.Login()
+    (tmp_path / "config.json").write_text("{")
+    assert f"{tmp_path}/config.json is not JSON" in registry.read_login("hub.test/team/train:1").trouble
+    assert registry.read_all_logins() == ""
+    login = {"auths": {"hub.test": {"auth": base64.b64encode(b"ann:secret").decode()}}}
+    (tmp_path / "config.json").write_text(json.dumps(login))
+    logins = json.loads(base64.urlsafe_b64decode(registry.read_all_logins()))
+    assert logins["hub.test"]["username"] == "ann"
 
 
 @pytest.mark.parametrize("is_begun", [False, True])

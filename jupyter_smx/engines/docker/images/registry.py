@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 from contextlib import suppress
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from docker import auth, credentials, errors
 from docker.credentials.errors import StoreError, process_store_error
 from docker.utils import parse_repository_tag
+from docker.utils.config import find_config_file
 
 from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 from jupyter_smx.engines.docker.daemon.error_patterns import ErrorPattern, first_match
 from jupyter_smx.model.errors import RefusedError
-from jupyter_smx.model.text import format_duration
+from jupyter_smx.model.text import format_duration, format_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_MAX_TAGS = 5
+"""Tags of a repository that a hint lists."""
 _SIMILARITY_CUTOFF = 0.8
 """Minimum similarity of two repositories for one to be a typing error."""
 _PODMAN_PREFIX = "localhost/"
@@ -46,6 +51,7 @@ class Login(NamedTuple):
 
 
 _REASONS = (
+    ErrorPattern(("reserved name",), "Docker uses this name itself.", "Use the name of another image."),
     ErrorPattern(
         ("no space left on device",),
         "The daemon unpacks images on its disk.",
@@ -131,9 +137,10 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def suggest_image(name: str, known: Iterable[str]) -> str:
-    """Return the known image that the user may have meant by an unknown name; "" if there is none, or it is known.
+    """Return a hint with the known image that the user may have meant by an unknown name, or with its known tags.
 
-    Only repositories are compared, because very different images have similar tags.
+    It is "" if there is none, or if the name is known. Only repositories are compared, because very different images
+    have similar tags.
     """
     wanted = _parts(name)
     rows = {_parts(one): one for one in known}
@@ -142,7 +149,13 @@ def suggest_image(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(wanted[0], {repository for repository, _tag in rows}, cutoff=_SIMILARITY_CUTOFF)
     tags = {":".join(row): one for row, one in rows.items() if row[0] in near}
     found = get_close_matches(":".join(wanted), tags, n=1)
-    return f"Did you mean {tags[found[0]]}?" if found else ""
+    if found:
+        return f"Did you mean {tags[found[0]]}?"
+    same = sorted(one for row, one in rows.items() if row[0] == wanted[0])
+    if not same:
+        return ""
+    meaning = f"{name} means {wanted[0]}:{wanted[1]}. " if name.removeprefix(_PODMAN_PREFIX) == wanted[0] else ""
+    return f"{meaning}The images {wanted[0]} here are {format_list(same, _MAX_TAGS)}."
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -176,11 +189,37 @@ def repo_digest(name: str, known: list[str] | None) -> str:
 def read_login(name: str) -> Login:
     """Read this user's credentials for a registry, as ``docker login`` stored them; runs credential helpers. Blocks."""
     try:
+        _check_config()
         found = _AuthConfig(auth.load_config()).resolve_authconfig(registry_host(name))
         return Login(auth.encode_header(found).decode()) if found else Login()
     except (errors.DockerException, OSError, ValueError, TypeError, KeyError) as problem:
         # As Docker's own program does: most images are given to everybody.
         return Login(trouble=f"the credentials of docker login cannot be read: {problem}")
+
+
+def read_all_logins() -> str:
+    """Read all credentials of this user, encoded for a build, whose images may come from any registry. Blocks.
+
+    Returns "" if there are none, or if they cannot be read: most images need none.
+    """
+    try:
+        found = {name: login for name, login in _AuthConfig(auth.load_config()).get_all_credentials().items() if login}
+        return auth.encode_header(found).decode() if found else ""
+    except (errors.DockerException, OSError, ValueError, TypeError, KeyError, AttributeError):
+        return ""
+
+
+def _check_config() -> None:
+    """Check that the configuration of Docker's command line can be read, which the library takes for an empty one.
+
+    :raises ValueError: it is not JSON.
+    """
+    path = find_config_file()
+    if path:
+        try:
+            json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as problem:
+            raise ValueError(f"{path} is not JSON ({problem})") from problem
 
 
 class _AuthConfig(auth.AuthConfig):

@@ -1,41 +1,28 @@
-"""Pull images: one download for each name, shared by all jobs that need it, and canceled when none does.
-
-Requests run in the event loop. Docker's library would block a thread for the whole download, and only the daemon could
-end it; closing the connection ends the download at the daemon, too.
-"""
+"""Pull images: one download for each name, shared by all jobs that need it, and canceled when none does."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from jupyter_smx.engines.base import PullProgress
-from jupyter_smx.engines.docker.daemon.daemon_client import UNIX, error_message
 from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
+from jupyter_smx.engines.docker.daemon.json_stream import JsonStream, StreamError
 from jupyter_smx.engines.docker.images import registry
 from jupyter_smx.engines.docker.images.pull_progress import LayerProgress
 from jupyter_smx.engines.docker.images.registry import Login
-from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import Callable
 
 _MAX_PULLS = 4
 """Downloads; the daemon takes several layers of each at a time."""
 _LOGINS = 2
 _LOGIN_SECONDS = 30.0
-_MAX_BYTES = 1 << 20
-"""Bytes of a line, and of a piece of an answer."""
-_OK = 200
-
-
-class _PullError(Exception):
-    """The daemon reported why an image cannot be downloaded."""
 
 
 class _Pull:
@@ -62,7 +49,7 @@ class ImagePuller:
         self.when = when
         self._url = url
         self._kind = kind
-        self._seconds = seconds
+        self._stream = JsonStream(url, kind, "the download of an image", seconds)
         self._under_way: dict[str, _Pull] = {}
         self._slots = asyncio.Semaphore(_MAX_PULLS)
         self._threads = ThreadPoolExecutor(_LOGINS, thread_name_prefix="docker-login")
@@ -112,11 +99,11 @@ class ImagePuller:
             pull.report(layers)
             login = await self._login(name)
             try:
-                async with aclosing(self._lines(name, login)) as lines:
+                async with aclosing(self._stream.lines(_pull_request(name, login))) as lines:
                     async for line in lines:
                         layers.update(line)
                         pull.report(layers)
-            except _PullError as problem:
+            except StreamError as problem:
                 words, here = str(problem), pull.is_present
                 refused = registry.refusal(name, self._url, words, login.trouble, self._kind, is_here=here)
                 raise refused from problem
@@ -128,65 +115,6 @@ class ImagePuller:
         except asyncio.TimeoutError:
             return Login(trouble=f"the credential helper did not answer within {format_duration(_LOGIN_SECONDS)}")
 
-    async def _lines(self, name: str, login: Login) -> AsyncGenerator[dict[str, Any], None]:
-        """Request the download of an image; yield the daemon's progress lines."""
-        try:
-            calling = asyncio.open_unix_connection(self._url.removeprefix(UNIX))
-            reader, writer = await asyncio.wait_for(calling, self._seconds)
-        except asyncio.TimeoutError:
-            waited = format_duration(self._seconds)
-            raise self._unreachable_error(f"it did not accept a connection within {waited}") from None
-        except OSError as problem:
-            raise self._unreachable_error(problem.strerror or str(problem)) from problem
-        try:
-            writer.write(_pull_request(name, login))
-            status, is_chunked = await self._head(reader)
-            if status != _OK:
-                raise _PullError(error_message(await self._with_timeout(reader.read(_MAX_BYTES))))
-            waiting = b""
-            async for piece in self._body_chunks(reader, is_chunked=is_chunked):
-                *lines, waiting = (waiting + piece).split(b"\n")
-                for line in lines:
-                    yield _parse_line(line)
-                _check_size(len(waiting))
-            yield _parse_line(waiting)
-        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as problem:
-            why = "it closed the connection" if isinstance(problem, EOFError) else problem
-            raise self._unreachable_error(f"it aborted the download of an image ({why})") from problem
-        finally:
-            writer.close()
-
-    async def _head(self, reader: asyncio.StreamReader) -> tuple[int, bool]:
-        head = (await self._with_timeout(reader.readuntil(b"\r\n\r\n"))).decode("latin-1").lower()
-        return int(head.split(None, 2)[1]), "transfer-encoding: chunked" in head
-
-    async def _body_chunks(self, reader: asyncio.StreamReader, *, is_chunked: bool) -> AsyncIterator[bytes]:
-        """Yield the body of an answer; check the end of a chunked one, so that a part does not count as all."""
-        while not is_chunked:
-            piece = await self._with_timeout(reader.read(_MAX_BYTES))
-            if not piece:
-                return
-            yield piece
-        while size := int((await self._with_timeout(reader.readuntil(b"\r\n"))).partition(b";")[0], 16):
-            _check_size(size)
-            yield (await self._with_timeout(reader.readexactly(size + 2)))[:-2]
-
-    async def _with_timeout(self, answer: Any) -> Any:
-        try:
-            return await asyncio.wait_for(answer, self._seconds)
-        except asyncio.TimeoutError:
-            raise _PullError(f"no data for {format_duration(self._seconds)}") from None
-
-    def _unreachable_error(self, why: str) -> SmxError:
-        return UnavailableError(
-            f"{self._kind.name} does not answer at {self._url}: {why}.",
-            field="docker_host",
-            value=self._url,
-            rule="This daemon downloads images.",
-            cure=f"Start it ({self._kind.start_command()}); the download then restarts.",
-            transient=True,
-        )
-
 
 def _pull_request(name: str, login: Login) -> bytes:
     repository, tag = registry.split_name(name)
@@ -196,21 +124,3 @@ def _pull_request(name: str, login: Login) -> bytes:
         *([f"X-Registry-Auth: {login.header}"] if login.header else []),
     ]
     return "\r\n".join([*lines, "", ""]).encode()
-
-
-def _check_size(size: int) -> None:
-    if size > _MAX_BYTES:
-        raise ValueError("a line that is too long")
-
-
-def _parse_line(line: bytes) -> dict[str, Any]:
-    """Read a line of the daemon's.
-
-    :raises _PullError: it reports why the image cannot be downloaded.
-    """
-    found = json.loads(line) if line.strip() else {}
-    if not isinstance(found, dict):
-        return {}
-    if found.get("error"):
-        raise _PullError(str(found["error"]))
-    return found

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 ML = "/opt/ml"
 REGION = "us-east-1"
 """The region of a host whose user has none: the prices of the catalogue are for it."""
+KEPT_PACKAGES = "/run/smx-packages"
+"""Folder of a container with the requirements of earlier jobs of its image; not on hosts without an image."""
 MODEL = "model"
 ARCHIVES = ((MODEL, "model.tar.gz"), (os.path.join("output", "data"), "output.tar.gz"))
 """Folders below ``/opt/ml`` that are collected as one archive each, and its name."""

@@ -7,17 +7,17 @@ do not satisfy the requirements are installed in front of these.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
 import site
-import subprocess
 import sys
-from collections import deque
-from typing import TYPE_CHECKING, Deque, List
+from typing import TYPE_CHECKING, List, Optional, Tuple
 
-from jupyter_smx.agent.code import imports, sourcedir, virtual_environment
+from jupyter_smx.agent.code import imports, kept_packages, pip_process, sourcedir, virtual_environment
 from jupyter_smx.agent.contract import entry_point
+from jupyter_smx.agent.paths import KEPT_PACKAGES
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import CompleteSpec
@@ -27,13 +27,6 @@ FOLDER = virtual_environment.REQUIREMENTS
 """Below ``/opt/ml``, where the host removes it after the job."""
 _CONSTRAINT = "-c "
 _CACHE = ("sagemaker", "warmpoolcache", "pip")
-_LAST = 40
-"""Lines of pip's that are looked at where it fails."""
-_NETWORK_ERRORS = re.compile(
-    r"failed to establish a new connection|name resolution|network is unreachable|connection (refused|timed out)"
-    r"|read timed out|proxyerror",
-    re.IGNORECASE,
-)
 _CUT_OFF = (
     "This host cannot reach a package index: install the packages when you build the image, or set a reachable "
     "index with --env PIP_INDEX_URL=…"
@@ -50,6 +43,46 @@ def install(spec: CompleteSpec, host_info: HostInfo, code: str) -> bool:
     lines = [_host_path(line, spec["folder"], code) for line in spec["requirements"]]
     if not lines:
         return False
+    packages, kept = _provide(spec, host_info, lines, code)
+    added = _path_entries(packages)
+    programs = [os.path.join(host_info.path(FOLDER), "bin"), *([kept.programs] if kept else [])]
+    entry_point.add_to_path(code, added, os.pathsep.join(programs))
+    return any(_have_another(folder, added) for folder in added)
+
+
+def _provide(
+    spec: CompleteSpec, host_info: HostInfo, lines: List[str], code: str
+) -> Tuple[str, Optional[kept_packages.KeptSet]]:
+    """Return the job's folder of packages, and the set of an earlier job that it shows; install what is not kept.
+
+    :raises InstallError: the installation failed.
+    """
+    name = kept_packages.name_of(spec["requirements"], os.environ) if os.path.isdir(KEPT_PACKAGES) else ""
+    if not name:
+        return _install(spec, host_info, lines, code), None
+    with kept_packages.lock(KEPT_PACKAGES, name) as is_locked:
+        found = kept_packages.find(KEPT_PACKAGES, name)
+        if found is not None:
+            entry_point.print_note(f"requirements are those of an earlier job of this image, in {found.packages}.")
+            return virtual_environment.make(host_info.path(FOLDER), [found.packages, *_image_packages()]), found
+        packages = _install(spec, host_info, lines, code)
+        with contextlib.suppress(OSError):
+            if is_locked:
+                programs = os.path.join(host_info.path(FOLDER), "bin")
+                kept_packages.keep(KEPT_PACKAGES, name, packages, programs)
+                entry_point.print_note("requirements are kept for later jobs of this image.")
+    return packages, None
+
+
+def _image_packages() -> List[str]:
+    return [path for path in sys.path if path.rstrip("/").endswith(("site-packages", "dist-packages"))]
+
+
+def _install(spec: CompleteSpec, host_info: HostInfo, lines: List[str], code: str) -> str:
+    """Install lines into a new environment of the job; return its folder of packages.
+
+    :raises InstallError: that failed.
+    """
     if importlib.util.find_spec("pip") is None:
         raise entry_point.InstallError(
             f"InstallRequirementsError: {sys.executable} in the image has no pip, so nothing can be installed. "
@@ -57,14 +90,11 @@ def install(spec: CompleteSpec, host_info: HostInfo, code: str) -> bool:
         )
     home = host_info.path(FOLDER)
     entry_point.print_note(f"requirements are installed into {home}, for this job only.")
-    installed = [path for path in sys.path if path.rstrip("/").endswith(("site-packages", "dist-packages"))]
-    packages = virtual_environment.make(home, installed)
+    packages = virtual_environment.make(home, _image_packages())
     cache = ["--cache-dir", host_info.path(*_CACHE)] if spec["warm_pool"] else ["--no-cache-dir"]
     pip = [os.path.join(home, "bin", "python"), "-I", "-m", "pip", "install", "--no-input", "--progress-bar", "off"]
     _call([*pip, "--disable-pip-version-check", *cache, *_write_requirements(home, lines)], code)
-    added = _path_entries(packages)
-    entry_point.add_to_path(code, added, os.path.join(home, "bin"))
-    return any(_have_another(folder, added) for folder in added)
+    return packages
 
 
 def _host_path(line: str, theirs: str, code: str) -> str:
@@ -87,23 +117,10 @@ def _write_requirements(home: str, lines: List[str]) -> List[str]:
 
 def _call(words: List[str], folder: str) -> None:
     """Run pip in the folder of the code, as SageMaker does; copy its output to the log."""
-    last: Deque[str] = deque(maxlen=_LAST)
-    with subprocess.Popen(
-        words,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as pip:
-        for line in pip.stdout or ():
-            last.append(line)
-            sys.stdout.write(line)
-            sys.stdout.flush()
-    if pip.returncode:
-        why = _CUT_OFF if _NETWORK_ERRORS.search("".join(last)) else "The log says why."
-        raise entry_point.InstallError(f"InstallRequirementsError: pip ended with exit code {pip.returncode}. {why}")
+    end = pip_process.run_pip(words, folder)
+    if end.code:
+        why = _CUT_OFF if end.is_cut_off else "The log says why."
+        raise entry_point.InstallError(f"InstallRequirementsError: pip ended with exit code {end.code}. {why}")
 
 
 def _path_entries(packages: str) -> List[str]:

@@ -47,6 +47,8 @@ def _apply_python_variables(new: Mapping[str, str]) -> None:
     warnings._processoptions(options)  # type: ignore[attr-defined]  # noqa: SLF001 - how Python itself reads them
     if new.get("PYTHONDONTWRITEBYTECODE"):
         sys.dont_write_bytecode = True
+    if "PYTHONPYCACHEPREFIX" in new:
+        sys.pycache_prefix = new["PYTHONPYCACHEPREFIX"] or None
     if new.get("PYTHONUNBUFFERED"):
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(write_through=True)  # type: ignore[union-attr]

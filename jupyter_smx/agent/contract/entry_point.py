@@ -127,6 +127,13 @@ def exec_program(words: List[str], path: str) -> NoReturn:
     os.execve(shell, [shell, option, f"exec {line}"], os.environ)  # noqa: S606 - the user's program
 
 
+def start_failure(shell: str, error: OSError) -> str:
+    """Return why a program did not start: each one is started by a shell, which some images lack."""
+    if os.path.exists(shell):
+        return error.strerror or str(error)
+    return f"this host has no {shell}, which starts programs; use an image with a shell, or a script in Python"
+
+
 # Packages
 
 

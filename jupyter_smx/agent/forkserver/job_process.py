@@ -310,7 +310,8 @@ class JobRun:
         except OSError as error:
             field = "command" if self.spec["command"] else "entry_point"
             program = self.spec["command"][0] if self.spec["command"] else self.spec["entry_point"]
-            self.result.refuse(f"{field}: {program} cannot be started ({error.strerror}).")
+            why = entry.start_failure(words[0], error)
+            self.result.refuse(f"{field}: {program} cannot be started ({why}).")
 
     def _install(self) -> bool:
         """Install the user's package; False where SageMaker would run its script as it is, and that is left."""

@@ -77,6 +77,7 @@ def test_variables_of_ranks_are_other_ones_in_each() -> None:
         ({"PYTHONHASHSEED": "0"}, {"PYTHONHASHSEED": "0"}, []),
         ({"LD_LIBRARY_PATH": "/x", "MALLOC_ARENA_MAX": "2"}, {}, ["LD_LIBRARY_PATH", "MALLOC_ARENA_MAX"]),
         ({"PYTHON_VERSION": "3.11", "PYTHONUNBUFFERED": "1", "PYTHONPATH": "/x"}, {}, []),
+        ({"PYTHONPYCACHEPREFIX": "/x"}, {}, []),
         ({"LANG": "de_DE.UTF-8"}, {}, ["LANG"]),
         ({"LANG": "de_DE.UTF-8"}, {"LC_ALL": "C.UTF-8"}, []),
         ({"LC_ALL": "C.UTF-8"}, {"LANG": "C"}, []),

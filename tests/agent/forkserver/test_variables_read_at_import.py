@@ -253,6 +253,16 @@ def test_unbuffered_output_needs_no_interpreter_of_its_own(warm: Callable[..., A
     assert agent.run(code, environment=variables)["text"] == "[True, True, True]\n"
 
 
+def test_a_folder_for_compiled_modules_needs_no_interpreter_of_its_own(
+    warm: Callable[..., Agent], tmp_path: Path
+) -> None:
+    agent = warm("getter")
+    code = "import sys\nprint([sys.pycache_prefix, 'getter' in sys.modules])"
+    prefix = str(tmp_path / "pyc")
+    assert agent.run(code, environment={"PYTHONPYCACHEPREFIX": prefix})["text"] == f"[{prefix!r}, True]\n"
+    assert agent.run(code)["text"] == "[None, True]\n"
+
+
 def test_a_variable_that_compiled_code_may_read_is_named(warm: Callable[..., Agent]) -> None:
     agent = warm("msgspec", "bystander")
     record = agent.run(

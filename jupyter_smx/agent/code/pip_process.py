@@ -1,0 +1,101 @@
+"""Run pip for a job, copy its output to the log, and end it early if it only repeats failed connections."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import subprocess
+import sys
+import time
+from collections import deque
+from typing import IO, Deque, Iterator, List, NamedTuple, Optional
+
+_LAST = 40
+"""Lines of pip's that are looked at where it fails."""
+_PATIENCE = 15.0
+"""Seconds of failed connections after which pip is ended; by default it repeats each of them five times."""
+_KILL_AFTER = 2.0
+"""Seconds that pip has to end."""
+_CHUNK_SIZE = 65_536
+_RETRY = re.compile(r"Retrying \(Retry\(")
+_NETWORK_ERRORS = re.compile(
+    r"failed to establish a new connection|name resolution|network is unreachable|connection (refused|timed out)"
+    r"|read timed out|proxyerror|connecttimeout|newconnectionerror|nameresolutionerror",
+    re.IGNORECASE,
+)
+
+
+class PipEnd(NamedTuple):
+    """How pip ended. ``is_cut_off`` is True if it could not reach a server."""
+
+    code: int
+    is_cut_off: bool
+
+
+class RetryWatch:
+    """Measures for how long pip has only repeated failed connections, and when ``patience`` seconds are over."""
+
+    def __init__(self, now: float, patience: float) -> None:
+        self._patience = patience
+        self._last_progress = now
+        self._is_retrying = False
+
+    def update(self, line: str, now: float) -> None:
+        """Process a line of pip's."""
+        if _RETRY.search(line):
+            self._is_retrying = True
+        elif line.strip():
+            self._is_retrying, self._last_progress = False, now
+
+    def remaining(self, now: float) -> Optional[float]:
+        """Return the seconds until pip is to be ended, None if it makes progress."""
+        return max(0.0, self._last_progress + self._patience - now) if self._is_retrying else None
+
+
+def run_pip(words: List[str], folder: str, patience: float = _PATIENCE) -> PipEnd:
+    """Run pip in a folder; copy its output to the log. ``patience`` are the seconds of failed connections."""
+    last: Deque[str] = deque(maxlen=_LAST)
+    with subprocess.Popen(
+        words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as pip:
+        assert pip.stdout is not None  # noqa: S101 - for the type checker
+        watch = RetryWatch(time.monotonic(), patience)
+        for line in _lines(pip.stdout, watch):
+            last.append(line)
+            watch.update(line, time.monotonic())
+            sys.stdout.write(line)
+            sys.stdout.flush()
+        is_over = watch.remaining(time.monotonic()) == 0 and pip.poll() is None
+        if is_over:
+            _end(pip)
+    return PipEnd(pip.returncode, is_over or bool(pip.returncode and _NETWORK_ERRORS.search("".join(last))))
+
+
+def _lines(stream: IO[bytes], watch: RetryWatch) -> Iterator[str]:
+    """Yield the lines of a stream until it ends, or until ``watch`` says that pip is to be ended."""
+    waiting = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while True:
+            remaining = watch.remaining(time.monotonic())
+            if remaining == 0 or not selector.select(remaining):
+                if watch.remaining(time.monotonic()) == 0:
+                    break
+                continue
+            piece = os.read(stream.fileno(), _CHUNK_SIZE)
+            if not piece:
+                break
+            *lines, waiting = (waiting + piece).split(b"\n")
+            for line in lines:
+                yield line.decode("utf-8", "replace") + "\n"
+    if waiting:
+        yield waiting.decode("utf-8", "replace")
+
+
+def _end(pip: "subprocess.Popen[bytes]") -> None:
+    pip.terminate()
+    try:
+        pip.wait(_KILL_AFTER)
+    except subprocess.TimeoutExpired:
+        pip.kill()

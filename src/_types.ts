@@ -706,6 +706,9 @@ export interface JobSpec {
   image_entrypoint: "" | "default" | "image";
   image_workdir: "" | "default" | "image";
   image_program: boolean;
+  build: string;
+  mounts: Mount[];
+  shm_size: number;
   max_run: number;
   python: string;
   python_version: string;
@@ -789,6 +792,17 @@ export interface Payload {
   size: number;
   protocol: string;
   code: string[];
+}
+/**
+ * One mount: an absolute path of the machine, or the name of a volume, and the absolute path on the hosts.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Mount".
+ */
+export interface Mount {
+  source: string;
+  target: string;
+  writable: boolean;
 }
 /**
  * The git commit that the work tree around the notebook was at when the job was submitted.

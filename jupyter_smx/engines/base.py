@@ -24,6 +24,7 @@ from jupyter_smx.engines import untrusted_files
 from jupyter_smx.model.errors import RefusedError, ResourceNotFoundError
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.spec.instance import InstanceGroup, InstanceType
+from jupyter_smx.model.spec.mount import Mount
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -75,6 +76,12 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """The image's ``USER``, ``ENTRYPOINT`` and ``WORKDIR`` can count; the methods for images take ``settings``."""
     network_isolation: bool = False
     """True if the engine can create hosts that reach only each other, for jobs that request that."""
+    mounts: bool = False
+    """The hosts can have folders and volumes of their machine at paths of their own, for jobs that request that."""
+    shm_size: bool = False
+    """The size of ``/dev/shm`` on the hosts can be chosen."""
+    builds_images: bool = False
+    """:meth:`Engine.build_image` builds an image from a folder with a Dockerfile."""
     own_gpus: bool = False
     """A host sees those GPUs of this machine only that it was made with, so each of its jobs has just those."""
     interpreters: Literal["local", "remote"] = "local"
@@ -139,6 +146,10 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     """Settings of the image that count for its hosts: ``entrypoint``, ``user``; see :attr:`Capabilities`."""
     network_isolation: bool = False
     """True if the hosts must reach each other and nothing else."""
+    mounts: tuple[Mount, ...] = ()
+    """Folders and volumes of the machine that the hosts see. Only where the engine declares ``mounts``."""
+    shm_size: int = 0
+    """Bytes of ``/dev/shm`` on each host; 0 is the engine's choice."""
     max_run: int = 0
     """Seconds for which the first job may run at most; 0 where its job has ended meanwhile."""
     keep_alive: int = 0
@@ -286,6 +297,15 @@ class Engine(LoggingConfigurable):
         :raises RefusedError: something is missing; the submission is refused.
         """
 
+    def check_mounts(self, mounts: Sequence[Mount]) -> None:
+        """Check that the configuration allows the mounts of a job, and that their paths exist.
+
+        Called at each submission with mounts, so it asks no platform. Only where the engine declares ``mounts``.
+
+        :raises RefusedError: it does not; the submission is refused.
+        """
+        del mounts
+
     def target_names(self) -> Sequence[str]:
         """List names that may follow the colon of ``--engine``, for completion; others may be valid, too.
 
@@ -362,6 +382,24 @@ class Engine(LoggingConfigurable):
         """
         del say, settings
         return Image(name=image, id=image)
+
+    async def build_image(
+        self, path: str, say: Callable[[PullProgress], None], *, settings: Sequence[str] = ()
+    ) -> Image:
+        """Build an image from a folder with a Dockerfile, or from a Dockerfile; an engine that ``builds_images`` does.
+
+        Called once for each job or array. ``say`` receives the progress. Cancelled when the job is stopped.
+
+        :raises RefusedError: the build failed; the text ends with the last lines of its log.
+        :raises UnavailableError: the daemon or service does not respond.
+        """
+        del say, settings
+        raise RefusedError(
+            f"build: the engine {self.name} builds no images.",
+            field="build",
+            value=path,
+            cure="Use --image with a finished image.",
+        )
 
     async def peek_image(self, image: str, *, settings: Sequence[str] = ()) -> Image | None:
         """Find an image as :meth:`resolve_image` does, and bring nothing here; None where it would be brought first.

@@ -85,6 +85,12 @@ class SmxError(Exception):
             self.message, field=self.field, value=self.value, rule=self.rule, cure=cure, transient=self.transient
         )
 
+    def with_message(self, message: str) -> Self:
+        """Return the same error with another message."""
+        return type(self)(
+            message, field=self.field, value=self.value, rule=self.rule, cure=self.cure, transient=self.transient
+        )
+
     def body(self) -> ErrorBody:
         """Return the error as the JSON object for another process."""
         return ErrorBody(

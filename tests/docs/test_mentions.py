@@ -22,6 +22,7 @@ from jupyter_smx.engines.remote.remote_engine import RemoteEngine
 from jupyter_smx.engines.ssh.engine import SshEngine
 from jupyter_smx.kernel.magics.magics import SmxMagics
 from jupyter_smx.kernel.subcommands.table import rows_on
+from jupyter_smx.model.options.docker_options import INSTEAD
 from jupyter_smx.model.options.table import TABLE
 from jupyter_smx.model.records.cluster import ReuseKey
 from jupyter_smx.policy.hosts.library_versions import REMOVED_CALLS
@@ -130,6 +131,8 @@ REUSED_BY = {
     "image": "image",
     "image_settings": "with `--user` and `--entrypoint`",
     "network_isolation": "`--network-isolation`",
+    "mounts": "`--mount`",
+    "shm_size": "`--shm-size`",
 }
 """How the page on warm pools calls each field in which a job and a pool must be equal."""
 
@@ -200,7 +203,7 @@ def test_the_pages_name_no_command_that_is_not_there() -> None:
 
 def test_the_pages_for_users_name_no_option_that_is_not_there() -> None:
     said = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text("users", "operators") + (ROOT / "README.md").read_text()))
-    known = {*long_options(), *command_line_options(), *FOREIGN, *WRONG}
+    known = {*long_options(), *command_line_options(), *FOREIGN, *INSTEAD, *WRONG}
     assert said <= known
 
 

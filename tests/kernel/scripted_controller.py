@@ -65,6 +65,8 @@ class ScriptedController:
         self.connections = 0
         self.remote_interpreters: set[str] = set()
         """Engines whose hosts have interpreters of their own."""
+        self.image_engines: set[str] = set()
+        """Engines whose hosts are made of images."""
         self.engine_names: dict[str, EngineNames] = {}
         """What it lists for completion, by the engine of the request."""
         self.on_submit: Callable[[ScriptedController, Job], None] | None = None
@@ -277,7 +279,8 @@ class _Handler(BaseHTTPRequestHandler):
                 raise ResourceNotFoundError("There is no such route.")
             case "GET", ["engines", name]:
                 whose = "remote" if name in fake.remote_interpreters else "local"
-                return 200, {"name": name, "interpreters": whose, "same_paths": whose == "local"}, {}
+                info = {"interpreters": whose, "same_paths": whose == "local", "images": name in fake.image_engines}
+                return 200, {"name": name, **info}, {}
             case "GET", ["doctor"]:
                 return 200, {"isolation": {"mode": "variables", "reason": "not allowed"}, "engines": ["local"]}, {}
             case _, ["arrays", *rest]:

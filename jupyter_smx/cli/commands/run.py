@@ -188,6 +188,7 @@ def _spec(path: str, kind: Kind, options: LineOptions, context: CliContext) -> t
         folder=folder,
         revision=revision_of(folder),
         interpreters_of=context.client.interpreters_of,
+        image_engine=context.client.image_engine,
     )
     named = options.replaced(name=options.text("name") or base_name(Path(path).stem, kind))
     found = request_from_options(kind, named, {}, here.folder)

@@ -378,7 +378,7 @@ class ControllerFacade:
         self._check_engine(name)
         declared = self._engine_of(name).capabilities
         interpreters = "local" if declared.images else declared.interpreters
-        return EngineInfo(name=name, interpreters=interpreters, same_paths=declared.same_paths)
+        return EngineInfo(name=name, interpreters=interpreters, same_paths=declared.same_paths, images=declared.images)
 
     async def engine_names(self, engine: str = "") -> EngineNames:
         """List the names of engines, and the names of options on one of them.

@@ -21,6 +21,7 @@ from jupyter_smx.model.text import engine_kind
 from jupyter_smx.policy.admission import (
     checkpoint_rules,
     checks,
+    container_rules,
     continuous_output_rules,
     host_visibility,
     image_rules,
@@ -99,6 +100,14 @@ class SubmissionValidator:
         if check_installed := getattr(engine, "check_installed", None):
             check_installed()
         capabilities = engine.capabilities
+        container_rules.check(
+            spec,
+            mounts=capabilities.mounts,
+            shm_size=capabilities.shm_size,
+            builds=capabilities.builds_images,
+        )
+        if spec.mounts:
+            engine.check_mounts(spec.mounts)
         image_rules.check(spec, images=capabilities.images, settings=capabilities.image_settings)
         environment.check(
             spec,
@@ -193,6 +202,8 @@ class SubmissionValidator:
         self.check(spec)
         if not spec.image:
             return None
+        if spec.build:
+            return Image(name=spec.image, id="")
         engine = self._engine_of(spec.engine)
         found = await engine.peek_image(spec.image, **engine_capabilities.image_arguments(spec))
         if found is None:
@@ -203,7 +214,7 @@ class SubmissionValidator:
     async def cached_image(self, spec: JobSpec) -> Image | None:
         """Return the image that a request means if its engine has it cached; None if it must be resolved."""
         spec = self.complete(spec)
-        if not spec.image:
+        if not spec.image or spec.build:
             return None
         try:
             # Everything else is checked at the submission; the name becomes a part of a request to an engine.

@@ -254,6 +254,8 @@ class ClusterReconciler:
             image=key_groups.key.image.reference() if key_groups.key.image else "",
             image_settings=key_groups.key.image_settings,
             network_isolation=key_groups.key.network_isolation,
+            mounts=key_groups.key.mounts,
+            shm_size=key_groups.key.shm_size,
             preload=preload_allowed(spec.imports if spec else (), limits.preload_never),
             preload_memory=preload_memory_mib(limits, min(host.memory for host in hosts) / 2**30),
             input_hash_limit=limits.input_hash_limit_mib,

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.cluster import ReuseKey
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.image import Image
-    from jupyter_smx.model.spec.job_spec import JobSpec, PythonEnvironment
+    from jupyter_smx.model.spec.job_spec import PythonEnvironment
 
 _log = logging.getLogger(__name__)
 
 BUILDING = "Building the environment"
 RESOLVING = "Inspecting the image"
+BUILDING_IMAGE = "Building the image"
 
 
 class _PreparationTask:
@@ -183,20 +184,22 @@ class Preparation:
         if not spec.image:
             await self._environments.provide(self._key(job), build.report_step)
             return None
-        found = await self._find(self._engine_of(spec.engine), image_pull.pull_reference(job), build, spec)
+        found = await self._find(self._engine_of(spec.engine), job, build)
         image_rules.check_program(spec, found)
         return found if job.image is None else image_pull.check_same_image(job.image, found)
 
-    async def _find(self, engine: Engine, name: str, build: _PreparationTask, spec: JobSpec) -> Image:
-        """Resolve an image, and repeat after a while if its registry or the engine itself does not answer.
+    async def _find(self, engine: Engine, job: Job, build: _PreparationTask) -> Image:
+        """Build or resolve an image, and repeat after a while if its registry or the engine itself does not answer.
 
         A registry is retried for a minute. The engine is retried without a limit: the submission checked its
         installation.
         """
-        delays = iter(image_pull.BACKOFF)
+        delays, settings = iter(image_pull.BACKOFF), engine_capabilities.image_arguments(job.spec)
         while True:
             try:
-                return await engine.resolve_image(name, build.report_pull, **engine_capabilities.image_arguments(spec))
+                if image_pull.is_built(job):
+                    return await engine.build_image(job.spec.build, build.report_pull, **settings)
+                return await engine.resolve_image(image_pull.pull_reference(job), build.report_pull, **settings)
             except SmxError as error:
                 is_engine = isinstance(error, UnavailableError)
                 seconds = next(delays, image_pull.BACKOFF[-1] if is_engine else None)
@@ -327,6 +330,9 @@ class Preparation:
         if job.spec.image:
             # One name at different times may mean different images, for different jobs.
             which = "" if job.image is None else job.image.id
+            if image_pull.is_built(job):
+                # The folder may change between two jobs; the tasks of an array were submitted with one content.
+                which = job.spec.array.id if job.spec.array else job.id
             needs = [*job.spec.image_settings(), *(["program"] if job.spec.image_program else [])]
             return " ".join([job.spec.engine, image_pull.pull_reference(job), *filter(None, [which]), *needs])
         wanted = self._environment(job)
@@ -377,11 +383,13 @@ def _format_names(jobs: Sequence[Job]) -> str:
 
 
 def _activity(job: Job) -> str:
+    if image_pull.is_built(job):
+        return BUILDING_IMAGE
     return RESOLVING if job.spec.image else BUILDING
 
 
 def _format_need(job: Job) -> str:
-    return job.spec.image or environment.format_environment(environment.environment_of(job.spec))
+    return job.spec.build or job.spec.image or environment.format_environment(environment.environment_of(job.spec))
 
 
 def _why(job: Job, step: str = "") -> Why:

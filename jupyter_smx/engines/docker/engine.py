@@ -13,18 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import asdict, replace
-from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode, default, validate
+from traitlets import Bool, Dict, Enum, Float, Int, List, TraitError, Unicode, default, validate
 
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.controller_launch import chosen_data_dir, data_dir
 from jupyter_smx.engines.base import DOCTOR_TIMEOUT, Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.docker import orphans as sweep
 from jupyter_smx.engines.docker.containers import container_spec, gpus, image_parts, isolation, origin
-from jupyter_smx.engines.docker.containers.folders import prepare, read_daemon_url
+from jupyter_smx.engines.docker.containers.allowed_mounts import check_volumes, parse_allowed, resolve_mount
+from jupyter_smx.engines.docker.containers.folders import prepare, prune_kept_packages, read_daemon_url
 from jupyter_smx.engines.docker.daemon import cli_config, daemon_info, users
 from jupyter_smx.engines.docker.daemon.daemon_client import daemon_address
 from jupyter_smx.engines.docker.daemon.installation import check_installed
 from jupyter_smx.engines.docker.daemon_registry import DaemonRegistry, are_alive, handle_daemon_url
+from jupyter_smx.engines.docker.images.build import ImageBuilder
 from jupyter_smx.engines.docker.images.image import Images, cached_inspection
 from jupyter_smx.engines.docker.images.opt_ml_files import prune as prune_image_files
 from jupyter_smx.engines.docker.images.pull import ImagePuller
@@ -36,9 +38,10 @@ from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.engines.machine.copy_workers import CopyWorkers
 from jupyter_smx.engines.machine.host_sweeps import HostSweeps
 from jupyter_smx.engines.machine.launch_hosts import launch_all
-from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.model.redaction import redact_values
+from jupyter_smx.model.spec.image import build_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.docker.images.image import InspectedImage
     from jupyter_smx.model.records.cluster import HostHandle
     from jupyter_smx.model.spec.image import Image
+    from jupyter_smx.model.spec.mount import Mount
 
 _VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "TZ")
 
@@ -63,6 +67,9 @@ class DockerEngine(Engine):
         images=True,
         network_isolation=True,
         own_gpus=True,
+        mounts=True,
+        shm_size=True,
+        builds_images=True,
         image_settings=True,
     )
 
@@ -96,6 +103,15 @@ class DockerEngine(Engine):
     network_isolation = Bool(
         default_value=False, help="Whether hosts can reach only the other hosts of their cluster."
     ).tag(config=True)
+    allowed_mounts = List(
+        Unicode(),
+        [],
+        help="What jobs may mount by --mount: absolute paths, which allow all that is below them, and names of "
+        "volumes. With :rw at its end a job may also write there, otherwise only read.",
+    ).tag(config=True)
+    allow_builds = Bool(
+        default_value=True, help="Whether jobs may have images built by --build, whose steps run as root in containers."
+    ).tag(config=True)
     pids_limit = Int(4096, min=64, help="Processes and threads that a host may have at the same time.").tag(config=True)
     variables = List(
         Unicode(),
@@ -115,6 +131,15 @@ class DockerEngine(Engine):
     def _check_user(self, proposal: dict[str, Any]) -> str:
         return users.validate_user(str(proposal["value"]))
 
+    @validate("allowed_mounts")
+    def _check_allowed_mounts(self, proposal: dict[str, Any]) -> list[str]:
+        try:
+            for text in proposal["value"]:
+                parse_allowed(text)
+        except ValueError as problem:
+            raise TraitError(f"allowed_mounts: {problem}") from problem
+        return list(proposal["value"])
+
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
         self._daemons = DaemonRegistry(
@@ -122,6 +147,7 @@ class DockerEngine(Engine):
         )
         self._is_installed = False
         self._images: Images | None = None
+        self._builder: ImageBuilder | None = None
         self._preflight: Preflight | None = None
         self._copy_workers = CopyWorkers()
         self._sweeps = HostSweeps(self.log)
@@ -136,11 +162,16 @@ class DockerEngine(Engine):
             check_installed(str(self.docker_host), os.environ)
             self._is_installed = True
 
+    def check_mounts(self, mounts: Sequence[Mount]) -> None:
+        """Check that the configuration allows the mounts of a job, and that their paths exist."""
+        self._resolve_mounts(mounts)
+
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         """Return the requests for the network and the containers, and each ``host.json``.
 
         An image id that was not inspected yet is assumed to have a Python with the usual name.
         """
+        request = replace(request, mounts=self._resolve_mounts(request.mounts))
         image = cached_inspection(request.image, request.image_settings)
         settings, archive = self._settings(image), self._root / agent_zipapp.file_name()
         settings = replace(settings, proxies=redact_values(settings.proxies))
@@ -171,6 +202,10 @@ class DockerEngine(Engine):
         images = await self._get_images()
         image = await self._check_image(await images.inspect(request.image, lambda _step: None, request.image_settings))
         gpus.check(daemon.kind, request)
+        container_spec.check_shm_size(request)
+        if request.mounts:
+            request = replace(request, mounts=await asyncio.to_thread(self._resolve_mounts, request.mounts))
+            await check_volumes(daemon, request.mounts)
         request = replace(request, image=image.id)  # what was looked at, whatever its name means a moment later
         settings = await asyncio.to_thread(self._settings, image)
         ready = partial(
@@ -278,6 +313,32 @@ class DockerEngine(Engine):
         found = await self._check_image(await (await self._get_images()).resolve(image, say, settings))
         return found.record(image)
 
+    async def build_image(
+        self, path: str, say: Callable[[PullProgress], None], *, settings: Sequence[str] = ()
+    ) -> Image:
+        """Build an image by the daemon, and check that hosts can use it.
+
+        :raises RefusedError: builds are not allowed, the build failed, or hosts cannot use the image.
+        :raises UnavailableError: the daemon does not answer.
+        """
+        if not self.allow_builds:
+            raise RefusedError(
+                "--build: the configuration does not allow it.",
+                field="build",
+                value=path,
+                rule="DockerEngine.allow_builds is False.",
+                cure="Use --image with a finished image.",
+            )
+        images = await self._get_images()
+        daemon = self._daemons.default()
+        builder = self._builder = self._builder or ImageBuilder(daemon.url, daemon.kind, float(self.call_timeout))
+        name, built = build_name(path), await builder.build(path, say)
+        try:
+            found = await self._check_image(await images.inspect(built, say, settings))
+        except RefusedError as problem:
+            raise problem.with_message(problem.message.replace(built, name)) from problem
+        return found.record(name)
+
     async def peek_image(self, image: str, *, settings: Sequence[str] = ()) -> Image | None:
         """Find an image of which hosts can be made; None where it would be downloaded.
 
@@ -331,6 +392,7 @@ class DockerEngine(Engine):
             is_alive = (row.get("Labels") or {}).get(container_spec.CLUSTER) in known()
             return others.is_of_other(row) or is_alive or not looking.isdisjoint(row.get("Names") or ())
 
+        await asyncio.to_thread(prune_kept_packages, self._root, time.time())
         others = await asyncio.to_thread(self._origin_filter)
         urls, owner = await asyncio.to_thread(sweep.daemon_urls, self._folders), container_spec.owner(self.data_dir)
         found = await sweep.sweep(self._daemons, urls, owner, float(self.release_timeout), spare)
@@ -420,6 +482,10 @@ class DockerEngine(Engine):
         await self._preflight.check(found)
         return found
 
+    def _resolve_mounts(self, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
+        allowed = [parse_allowed(text) for text in self.allowed_mounts]
+        return tuple(resolve_mount(mount, allowed) for mount in mounts)
+
     def _origin(self) -> origin.Origin:
         return origin.read_origin(self._root, chosen_data_dir(), socket.gethostname())
 
@@ -453,7 +519,15 @@ class DockerEngine(Engine):
     ) -> container_spec.ContainerPlan:
         folder = self._folders.host(request.cluster, plan.host)
         return container_spec.container_plan(
-            request, plan, folder, archive, image.python, settings, volumes=image.volumes, parts=image.parts
+            request,
+            plan,
+            folder,
+            archive,
+            image.python,
+            settings,
+            volumes=image.volumes,
+            closed_volumes=image.closed_volumes,
+            parts=image.parts,
         )
 
     def _observe(self, handle: Handle, states: Mapping[str, str] | None) -> Observation:

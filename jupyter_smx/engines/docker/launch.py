@@ -141,7 +141,14 @@ class ClusterLaunch:
     async def _run(self, name: str, config: dict[str, Any]) -> dict[str, Any]:
         found = await self._create(name, config)
         if found["State"]["Status"] == "created":
-            await self._start(found["Id"])
+            try:
+                await self._start(found["Id"])
+            except DaemonError as problem:
+                unnamed = container_spec.without_machine_name(config, problem.message)
+                if unnamed is None:
+                    raise
+                await self._daemon.call(lambda api: remove(api, found["Id"]), self._seconds)
+                return await self._run(name, unnamed)
         return found
 
     def _join_once(self, api: Any, container: str, joins: dict[str, Any], lock: Path) -> bool:

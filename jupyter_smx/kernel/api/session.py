@@ -120,6 +120,7 @@ class Session:
             revision=revision_of(folder),
             namespace=self.namespace,
             interpreters_of=self.client.interpreters_of,
+            image_engine=self.client.image_engine,
         )
 
     def pack(

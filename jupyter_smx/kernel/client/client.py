@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import threading
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -15,7 +16,14 @@ from jupyter_smx.controller_launch_errors import ANSWER_LIMIT, add_doubt
 from jupyter_smx.kernel.client import request_errors
 from jupyter_smx.kernel.client.answer_wait import AnswerWait, RepeatPolicy
 from jupyter_smx.kernel.client.connection import Connection, Response
-from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError, UnavailableError, ValidationError, from_body
+from jupyter_smx.model.errors import (
+    ErrorBody,
+    RefusedError,
+    ResourceNotFoundError,
+    UnavailableError,
+    ValidationError,
+    from_body,
+)
 from jupyter_smx.model.http_routes import METHODS, UNREPEATABLE, controller_path
 from jupyter_smx.model.records.event import Changes, PoolSummary
 from jupyter_smx.model.records.job import Job, JobSummary
@@ -311,6 +319,20 @@ class Client:
                 return EngineInfo(name=engine)  # so does a controller of an earlier version, which has no other ones
             self._engine_infos[engine] = found
         return found
+
+    def image_engine(self) -> str:
+        """Name the engine whose hosts are made of images, for jobs that name only an image; "" if not exactly one is.
+
+        An engine that is not installed completely counts as one without images. A controller of an earlier version
+        does not list them.
+        """
+        found = []
+        with suppress(ResourceNotFoundError):
+            for name in self.engine_names().engines:
+                with suppress(RefusedError):
+                    if self.engine_info(name).images:
+                        found.append(name)
+        return found[0] if len(found) == 1 else ""
 
     def engine_names(self, engine: str = "") -> EngineNames:
         """List the names of engines; with ``engine`` also those of its machines, environments and instance types.

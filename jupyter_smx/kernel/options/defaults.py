@@ -130,6 +130,10 @@ def defaults_for_line(kind: Kind, defaults: Mapping[str, str], typed: Mapping[st
     local = ROWS["engine"].default
     if (typed.get("engine") or chosen.get("engine") or [local])[0] == local:
         chosen.pop("image", None)  # hosts of the local engine have no image
+        if typed.keys().isdisjoint(("image", "build")):  # an image alone takes another engine
+            chosen.pop("shm_size", None)
+    if "build" in typed:
+        chosen.pop("image", None)
     return chosen
 
 

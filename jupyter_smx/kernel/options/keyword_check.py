@@ -76,13 +76,15 @@ def _unknown_keyword_error(name: str, value: Any, known: Collection[str], kind: 
     option = ROWS.get(name)
     if option is not None and option.kinds and kind not in option.kinds:
         return other_kind_error(option, kind, value)
-    from jupyter_smx.model.options.synonyms import cure_of  # noqa: PLC0415 - only errors need it
+    from jupyter_smx.model.options.docker_options import docker_cure  # noqa: PLC0415 - only errors need it
+    from jupyter_smx.model.options.synonyms import cure_of  # noqa: PLC0415
 
+    docker = docker_cure(f"--{name.replace('_', '-')}")
     return ValidationError(
         f"{where}: {name} is not an option.",
         field=name,
         value=format_value(value),
-        cure=cure_of(name) or suggest_names(name, known) or f"There are {', '.join(known)}.",
+        cure=cure_of(name) or docker or suggest_names(name, known) or f"There are {', '.join(known)}.",
     )
 
 

@@ -161,7 +161,8 @@ def _long_spellings() -> list[str]:
 
 
 def _unknown_option_error(magic: str, spelling: str) -> ValidationError:
-    from jupyter_smx.model.options.synonyms import SYNONYMS  # noqa: PLC0415 - only errors need it
+    from jupyter_smx.model.options.docker_options import docker_cure  # noqa: PLC0415 - only errors need it
+    from jupyter_smx.model.options.synonyms import SYNONYMS  # noqa: PLC0415
 
     keyword = spelling.removeprefix("--").replace("-", "_")
     named = f"SageMaker's {keyword} is {ROWS[SYNONYMS[keyword]].spelling} here." if keyword in SYNONYMS else ""
@@ -169,7 +170,7 @@ def _unknown_option_error(magic: str, spelling: str) -> ValidationError:
         f"%%{magic}: {spelling} is not an option.",
         field="line",
         value=spelling,
-        cure=named or suggest_names(spelling, _long_spellings()) or f"%%{magic}? lists them.",
+        cure=docker_cure(spelling) or named or suggest_names(spelling, _long_spellings()) or f"%%{magic}? lists them.",
     )
 
 

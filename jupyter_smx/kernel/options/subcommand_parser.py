@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _NAME = re.compile("[a-z][a-z-]*")
+_IMAGE = "--image"
 _EXAMPLES = {spelling: row.example for row in TABLE for spelling in row.spellings}
 
 
@@ -78,7 +79,11 @@ class Parser(argparse.ArgumentParser):
             is_value = word == spelling and known[spelling].nargs != 0
 
     def _unknown_option_error(self, spelling: str) -> ValidationError:
-        cure = suggest_names(spelling, self._long_options()) or f"`{self.prog} --help` lists them."
+        from jupyter_smx.model.options.docker_options import docker_cure  # noqa: PLC0415 - only errors need it
+
+        # Only a subcommand that runs jobs has the option for their image.
+        docker = docker_cure(spelling) if _IMAGE in self._long_options() else ""
+        cure = docker or suggest_names(spelling, self._long_options()) or f"`{self.prog} --help` lists them."
         return ValidationError(
             f"{self.prog}: {spelling} is not an option.",
             field="line",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from jupyter_smx.kernel.options import option_values as values
+from jupyter_smx.kernel.options.container_values import parse_mounts
 from jupyter_smx.kernel.options.distribution_value import read_distribution
 from jupyter_smx.kernel.options.line_syntax import text_of
 from jupyter_smx.kernel.request.request import JobRequest
@@ -56,6 +57,7 @@ def request_from_options(kind: Kind, options: LineOptions, namespace: Mapping[st
         outputs=tuple(
             values.parse_output(text, kind, folder, place) for place, text in enumerate(texts("outputs"), start=1)
         ),
+        mounts=parse_mounts(texts("mounts"), folder),
         receive=options.words("receive"),
         source_dir=source_dir,
         source_copy=source_copy,
@@ -96,6 +98,7 @@ def request_from_keywords(kind: Kind, keywords: Mapping[str, Any], after: tuple[
         environment={name: values.to_text(text, f"--env {name}") for name, text in environment.items()},
         channels=tuple(_channel(name, source, folder) for name, source in (value("inputs") or {}).items()),
         outputs=_outputs(kind, value("outputs") or {}, folder),
+        mounts=parse_mounts(value("mounts"), folder),
         receive=tuple(value("receive")),
         source_dir=source_dir,
         source_copy=source_copy,

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from jupyter_smx.kernel.options.container_values import check_build
 from jupyter_smx.kernel.options.option_values import encode_hyperparameter
 from jupyter_smx.kernel.request import cell, interpreters
 from jupyter_smx.kernel.request.code_files import (
@@ -45,6 +46,7 @@ from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.distribution import Distribution
 from jupyter_smx.model.spec.instance import InstanceGroup, check_helpers
 from jupyter_smx.model.spec.job_spec import JobSpec
+from jupyter_smx.model.spec.mount import Mount
 
 if TYPE_CHECKING:
     import ast
@@ -76,6 +78,8 @@ class SubmissionContext(Struct, frozen=True, kw_only=True):
     namespace: Mapping[str, Any] = {}
     """Variables of the notebook by name."""
     interpreters_of: Callable[[str], Literal["local", "remote"]] = lambda _engine: "local"
+    image_engine: Callable[[], str] = lambda: ""
+    """Names the engine of jobs that name only an image; "" if it is unknown. Called only for such a job."""
 
 
 def keeps_text(spelling: Literal["line", "keyword"], contract: str | None) -> bool:
@@ -119,6 +123,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str] = {}
     channels: tuple[Channel, ...] = ()
     outputs: tuple[Output, ...] = ()
+    mounts: tuple[Mount, ...] = ()
     receive: tuple[str, ...] = ()
     source_dir: str = ""
     """Absolute path of a folder, "" for none."""
@@ -142,6 +147,11 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         :raises CellSyntaxError: the code is no Python.
         :raises ValidationError: a field is invalid; the text names it.
         """
+        if (found := self._engine_for_image(here)) != self.fields.get("engine", ""):
+            return replace(self, fields={**self.fields, "engine": found}).build_spec(
+                code, lines_before, here, submitted_at
+            )
+        check_build(self.fields.get("build", ""))
         name = self._base_name(here.notebook)
         script = self._script(code, here.folder)
         filename = self._name_origin(script.filename) or f"<{name}>"
@@ -163,6 +173,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
             environment={_check_variable_name(name, "--env"): value for name, value in self.environment.items()},
             channels=_check_unique(self.channels, "--input"),
             outputs=_check_unique(self.outputs, "--output"),
+            mounts=self.mounts,
             receive=tuple(dict.fromkeys(check_identifier(name, "--receive") for name in self.receive)),
             entry_point=script.entry_point,
             command=script.command,
@@ -180,6 +191,13 @@ class JobRequest(Struct, frozen=True, kw_only=True):
             after=self.after,
             submitted_at=submitted_at,
         )
+
+    def _engine_for_image(self, here: SubmissionContext) -> str:
+        """Return the named engine; for a job that names only an image, the engine that uses images; else ""."""
+        named: str = self.fields.get("engine", "")
+        if named or not (self.fields.get("image") or self.fields.get("build")):
+            return named
+        return here.image_engine()
 
     def _base_name(self, notebook: str) -> str:
         if self.name:

@@ -40,7 +40,10 @@ MAX_ARGUMENT_LENGTH = 256
 
 def api_limit_notes(spec: JobSpec) -> Iterator[str]:
     """Yield notes on parts of a job that the API refuses, or that its call does in another way."""
-    if spec.image and not _ECR.fullmatch(spec.image):
+    yield from _container_notes(spec)
+    if spec.build:
+        yield f"Its image was built from `{spec.build}`. SageMaker needs an image of Amazon ECR: push it there."
+    elif spec.image and not _ECR.fullmatch(spec.image):
         yield f"It ran in the image `{spec.image}`. SageMaker needs an image of Amazon ECR: push it there."
     yield from _environment_notes(spec)
     yield from _time_notes(spec)
@@ -68,6 +71,14 @@ def api_limit_notes(spec: JobSpec) -> Iterator[str]:
             "script gets other words, variables and folders. `model_trainer.py`, a call of SDK 3's `ModelTrainer`, "
             "shows it the same."
         )
+
+
+def _container_notes(spec: JobSpec) -> Iterator[str]:
+    if spec.mounts:
+        mounts = ", ".join(f"`{mount.option_value()}`" for mount in spec.mounts)
+        yield f"It mounted {mounts}. SageMaker's hosts see no folders of this machine: make them inputs."
+    if spec.shm_size:
+        yield "It set the size of `/dev/shm`. SageMaker's instance types have a size of their own."
 
 
 def _training_notes(spec: JobSpec) -> Iterator[str]:

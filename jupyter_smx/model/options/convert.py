@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.model import duration
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 _DIGITS = 9
 _MAX_NUMBER = 10**_DIGITS - 1
 """Larger than any count in use."""
+_SIZE = re.compile(r"(\d{1,15})(?:\.(\d{1,3}))?\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_MAX_SIZE = 1 << 50
+"""Bytes; larger than any memory in use."""
 _OF_ONE_KIND = tuple(option for option in TABLE if option.field and len(option.kinds) == 1)
 
 
@@ -30,6 +35,8 @@ def to_field(option: Option, value: Any) -> Any:
         return option.default
     if option.value == "duration":
         return duration.parse(value, option.name)
+    if option.value == "size":
+        return parse_size(value, option.spelling, option.example)
     if option.value == "number":
         return parse_number(value, option.spelling, option.counts, option.minimum)
     if option.value == "choice":
@@ -71,6 +78,27 @@ def parse_number(value: int | str, option: str, of: str, least: int, most: int |
     )
 
 
+def parse_size(value: int | str, option: str, example: str) -> int:
+    """Parse a number of bytes: a whole number, or text with a binary unit, as ``512m`` and ``1.5g``.
+
+    :raises ValidationError: the value is no such size, or out of range.
+    """
+    found = _SIZE.fullmatch(str(value).strip())
+    size = 0
+    if found is not None and not isinstance(value, bool):
+        unit = _UNITS[found[3].lower()]
+        size = int(found[1]) * unit + int(found[2] or 0) * unit // 10 ** len(found[2] or "")
+    if 0 < size <= _MAX_SIZE:
+        return size
+    raise ValidationError(
+        f"{option}: {format_value(value)} is not a size.",
+        field=option.removeprefix("--").replace("-", "_"),
+        value=format_value(value).strip("'"),
+        rule="A size is a number of bytes, or a number with the unit k, m, g or t.",
+        cure=f"For example {option} {example}.",
+    )
+
+
 def parse_int(value: object) -> int | None:
     """Parse a whole number, or text of few digits; return None for anything else."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -91,7 +119,7 @@ def check_fields(spec: JobSpec) -> None:
             raise other_kind_error(option, spec.kind, value)
     for option in PLAIN:
         value = getattr(spec, option.field)
-        if option.value == "number":
+        if option.value in ("number", "size"):
             _check_range(option, value)
         if option.value in ("text", "location") and "\0" in value:
             raise nul_error(option.name)

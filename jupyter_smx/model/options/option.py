@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-Value = Literal["text", "number", "duration", "flag", "choice", "location", "special"]
+Value = Literal["text", "number", "duration", "size", "flag", "choice", "location", "special"]
 """Kind of a value. ``special`` values have a parser of their own; all others are plain.
 
 =============  ======================================  =============================
@@ -15,6 +15,7 @@ value          on the line and as a keyword            in :class:`JobSpec`
 ``text``       text                                    ``str``
 ``number``     a whole number                          ``int``
 ``duration``   seconds, or text like ``10m``           ``int``, seconds
+``size``       bytes, or text like ``8g``              ``int``, bytes
 ``flag``       nothing on the line; ``True``           ``bool``
 ``choice``     one of :attr:`Option.choices`           ``str``
 ``location``   a path or a URL                         ``str``, an absolute path or a URL

@@ -7,7 +7,8 @@ what they raise through :func:`respell`, so that one sentence serves all of them
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.options.table import BY_SPELLING
@@ -136,4 +137,6 @@ def _literal(option: Option, word: str) -> str:
         return f"{{{name!r}: {value!r}}}"
     if option.comma:
         return repr(word.split(","))
+    if Sequence[str] in get_args(option.type):
+        return repr([word])
     return word if option.value == "number" or option.counts else repr(word)

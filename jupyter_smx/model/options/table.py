@@ -14,6 +14,7 @@ from msgspec import structs
 
 from jupyter_smx.model.duration import format_option
 from jupyter_smx.model.options.code_options import CodeOptions, ScriptOptions
+from jupyter_smx.model.options.container_options import ContainerOptions
 from jupyter_smx.model.options.host_options import DataOptions, HostOptions
 from jupyter_smx.model.options.option import Kind, Option
 from jupyter_smx.model.options.run_options import (
@@ -25,7 +26,7 @@ from jupyter_smx.model.options.run_options import (
 from jupyter_smx.model.spec.job_spec import JobSpec
 
 
-class RemoteOptions(HostOptions, DataOptions, CodeOptions, RunOptions, TrainOnlyOptions, total=False):
+class RemoteOptions(HostOptions, ContainerOptions, DataOptions, CodeOptions, RunOptions, TrainOnlyOptions, total=False):
     """Keywords of ``smx.remote``: a call runs as a training job."""
 
 
@@ -33,7 +34,9 @@ class TrainOptions(RemoteOptions, ScriptOptions, total=False):
     """Keywords of ``smx.train``."""
 
 
-class ProcessOptions(HostOptions, DataOptions, CodeOptions, RunOptions, ScriptOptions, ProcessOnlyOptions, total=False):
+class ProcessOptions(
+    HostOptions, ContainerOptions, DataOptions, CodeOptions, RunOptions, ScriptOptions, ProcessOnlyOptions, total=False
+):
     """Keywords of ``smx.process``."""
 
 

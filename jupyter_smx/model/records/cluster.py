@@ -10,6 +10,7 @@ from jupyter_smx.model.results.provenance import HostLimits, Machine
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.job_spec import PythonEnvironment
+from jupyter_smx.model.spec.mount import Mount
 
 
 class ClusterState(str, Enum):
@@ -58,6 +59,8 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
     network_isolation: bool = False
     image_settings: tuple[str, ...] = ()
     """Settings of the image that count for the hosts, as ``user``; see :meth:`JobSpec.image_settings`."""
+    mounts: tuple[Mount, ...] = ()
+    shm_size: int = 0
 
 
 class HostHandle(Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from jupyter_smx.model.options.table import PLAIN
 from jupyter_smx.model.redaction import format_hyperparameters, is_secret, redact_text
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
+from jupyter_smx.model.spec.mount import format_mounts
 from jupyter_smx.model.status import SecondaryStatus, is_final
 from jupyter_smx.model.text import format_count, format_duration, format_list, format_size
 
@@ -145,6 +146,7 @@ def _request(job: Job) -> Facts:
             "instance groups": ", ".join(filter(None, map(_group, spec.instance_groups))),
             "distribution": spec.distribution.option_value() if spec.distribution else "",
             "image": job.image.display_name() if job.image else spec.image,
+            "mounts": format_mounts(spec.mounts),
             **{option.label: _plain_value(option, getattr(spec, option.field)) for option in PLAIN if option.label},
             "entry point": spec.entry_point,
             "command": redact_text(shlex.join(spec.command)),
@@ -161,6 +163,8 @@ def _plain_value(option: Option, value: str | int | bool) -> str:
         return ""
     if option.value == "duration":
         return format_duration(int(value))
+    if option.value == "size":
+        return format_size(int(value))
     return "yes" if option.is_flag else redact_text(str(value))
 
 

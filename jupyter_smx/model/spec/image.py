@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+_BUILD = "build:"
+"""Prefix of the name of an image that is built for a job; a slash follows, so that no registry has such a name."""
 _DIGITS = 12
 """Digits of an id that are shown, enough to distinguish two."""
+
+
+def build_name(path: str) -> str:
+    """Return the name of the image that is built from a folder, or from a Dockerfile."""
+    return f"{_BUILD}{path}"
+
+
+def is_build_name(name: str) -> bool:
+    """Return True if an image was built for a job, or will be."""
+    return name.startswith(f"{_BUILD}/")
 
 
 class Image(Struct, frozen=True, kw_only=True, eq=False):

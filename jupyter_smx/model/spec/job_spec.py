@@ -15,6 +15,7 @@ from jupyter_smx.model.spec.array import ArrayTask
 from jupyter_smx.model.spec.channel import Channel, Output, Payload
 from jupyter_smx.model.spec.distribution import Distribution
 from jupyter_smx.model.spec.instance import InstanceGroup
+from jupyter_smx.model.spec.mount import Mount
 
 _ENTRY_POINT = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._+-]*(/[A-Za-z0-9._+-]+)*")  # as sagemaker-training has it
 
@@ -105,7 +106,16 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     receive: tuple[str, ...] = ()
     role: str = ""
     image: str = ""
-    """Image of its hosts, if the engine uses images (``TrainingImage``, ``ImageUri``)."""
+    """Image of its hosts, if the engine uses images (``TrainingImage``, ``ImageUri``).
+
+    The image that is built for a request with ``build`` is called :func:`jupyter_smx.model.spec.image.build_name`.
+    """
+    build: str = ""
+    """Absolute path of a folder with a Dockerfile, or of a Dockerfile, that the image of its hosts is built from."""
+    mounts: tuple[Mount, ...] = ()
+    """Folders and volumes of the machine that its hosts see beside its files; sorted by their targets."""
+    shm_size: int = 0
+    """Bytes of ``/dev/shm`` in its hosts' containers; 0 is the engine's choice."""
     image_user: ImageSetting = ""
     """Whether the job runs as the image's ``USER``; "" is as the engine is configured."""
     image_entrypoint: ImageSetting = ""

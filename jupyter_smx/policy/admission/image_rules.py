@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.spec.image import build_name
 from jupyter_smx.model.spec.job_spec import TRAIN
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def apply_default_image(spec: JobSpec, usual: str) -> JobSpec:
 
     An interpreter of ``--python`` stays, so that it can be refused.
     """
-    spec = replace(spec, image=spec.image or usual)
+    built = build_name(spec.build) if spec.build else ""
+    spec = replace(spec, image=spec.image or built or usual)
     return spec if spec.python_named else replace(spec, python="", python_version="")
 
 
@@ -61,7 +63,8 @@ def check(spec: JobSpec, *, images: bool, settings: bool = True) -> None:
             rule="A job on this engine needs an image with Python, unless the administrator set a default image.",
             cure="For example --image python:3.11-slim.",
         )
-    _check_name(spec.image)
+    if not spec.build:
+        _check_name(spec.image)
     _check_requirements(spec)
     if spec.python_named:
         raise ValidationError(

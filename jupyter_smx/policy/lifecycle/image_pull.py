@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.records.job import IMAGE_GONE
+from jupyter_smx.model.spec.image import is_build_name
 from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ BACKOFF = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 def is_available(job: Job) -> bool:
     """Return True if the image of a job is on record, and was not found missing."""
     return job.image is not None and GONE not in job.timings
+
+
+def is_built(job: Job) -> bool:
+    """Return True if the image of a job has to be built; later attempts run the image on its record."""
+    return bool(job.spec.build) and job.image is None
 
 
 def pull_reference(job: Job) -> str:
@@ -82,6 +88,8 @@ def format_retry(error: SmxError, seconds: float) -> str:
 
 def note(image: Image, timings: Mapping[str, float]) -> str:
     """Return the note for ``why``: the image of a job's hosts, and how long its download took, if there was one."""
+    if not image.id and is_build_name(image.name):
+        return f"The image is built first, from {image.name.partition(':')[2]}."
     if not image.id:
         return f"The image {image.display_name()} is not on this machine and is downloaded first."
     begun, over = timings.get(PULLING), timings.get(PULLED)

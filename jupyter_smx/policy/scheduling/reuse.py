@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.results.reports import Difference
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
+from jupyter_smx.model.spec.mount import format_mounts
 from jupyter_smx.policy.lifecycle.environment import environment_diff, environment_of
 from jupyter_smx.policy.scheduling.capacity import gpus_of_clusters
 
@@ -41,6 +42,8 @@ def reuse_key(spec: JobSpec, user: str, image: Image | None = None, interpreter:
         image=image,
         network_isolation=spec.network_isolation,
         image_settings=spec.image_settings(),
+        mounts=spec.mounts,
+        shm_size=spec.shm_size,
     )
 
 
@@ -84,6 +87,8 @@ def _fields(key: ReuseKey, *, one_each: bool) -> dict[str, str]:
         "python": key.python or "the default",
         "network isolation": "on" if key.network_isolation else "off",
         "image settings": " and ".join(key.image_settings) or "none",
+        "mounts": format_mounts(key.mounts) or "none",
+        "shm size": f"{key.shm_size} bytes" if key.shm_size else "the default",
         **_groups(key.instance_groups, one_each=one_each),
     }
 

@@ -37,6 +37,21 @@ describe('the environment of a job', () => {
     expect(node.textContent).toContain('Image digesttrain@sha256:22');
   });
 
+  it('shows mounts and the size of /dev/shm, and none for an older server', async () => {
+    const mounts = [
+      { source: '/data', target: '/data', writable: false },
+      { source: 'cache', target: '/cache', writable: true }
+    ];
+    const spec = { ...SPEC, mounts, shm_size: 2 ** 30 };
+    const text = (await mount(<Environment job={record({ spec })} trans={trans} />)).textContent;
+    expect(text).toContain('Mounts/data:/data, cache:/cache:rw');
+    expect(text).toContain('Size of /dev/shm1.0 GiB');
+    const older = { ...SPEC, mounts: undefined, shm_size: undefined } as unknown as JobSpec;
+    const plain = (await mount(<Environment job={record({ spec: older })} trans={trans} />)).textContent;
+    expect(plain).not.toContain('Mounts');
+    expect(plain).not.toContain('/dev/shm');
+  });
+
   const folder = {
     folder: '/lab/src',
     path: '/p',

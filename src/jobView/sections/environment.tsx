@@ -102,6 +102,8 @@ function RequestedSettings({ job, trans }: IEnvironmentProps): JSX.Element {
             trans.__('Local checkpoint path'),
             spec.checkpoint_local_path && <Monospace>{spec.checkpoint_local_path}</Monospace>
           ],
+          [trans.__('Mounts'), mountWords(spec)],
+          [trans.__('Size of /dev/shm'), spec.shm_size && formatSize(spec.shm_size, trans)],
           [trans.__('Role'), spec.role],
           ...codeFacts(spec, trans)
         ]}
@@ -128,6 +130,12 @@ function codeFacts(spec: JobSpec, trans: TranslationBundle): [string, TableCell]
 /** Return the name of an image, and the id that it had at submission. */
 function imageWords({ spec, image }: IJobRecord): string {
   return image === null || image.id === spec.image ? spec.image : `${spec.image} (${image.id})`;
+}
+
+/** Return the mounts as the option takes them. A server from before an update has none. */
+function mountWords(spec: JobSpec): string {
+  const mounts = spec.mounts ?? [];
+  return mounts.map(({ source, target, writable }) => `${source}:${target}${writable ? ':rw' : ''}`).join(', ');
 }
 
 function groupWords({ name, instance_type, instance_count }: InstanceGroup): string {

@@ -157,7 +157,7 @@ async def test_a_job_is_closed_in_and_has_what_it_needs(harness: DockerHarness) 
     assert seen["socket"] == []
     folders = {path for path in seen["writable"] if not path.startswith("/etc/")}  # there are files of Docker's own
     in_memory = {"/opt/ml/config", "/opt/ml/input/config"}
-    assert folders == {"/opt/ml", "/run/smx", "/tmp"} | in_memory  # noqa: S108 - the container's own
+    assert folders == {"/opt/ml", "/run/smx", "/run/smx-packages", "/tmp"} | in_memory  # noqa: S108 - the container's own
     assert (seen["tmp"], seen["home"], seen["base"]) == ("done", "done", "/opt/ml")
     assert (seen["shm"], seen["cpus"], seen["bound"], seen["name"]) == (256 << 20, "1", 1.0, "algo-1")
     assert seen["swap"] == "0", "although its processors were bound when it ran, which made Docker forget this"

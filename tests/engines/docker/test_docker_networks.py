@@ -74,6 +74,32 @@ async def test_a_cluster_has_a_network_of_its_own_and_gives_it_back(daemon: Fake
 
 
 @pytest.mark.usefixtures("inspected_image")
+async def test_a_host_has_dockers_name_of_the_machine_unless_the_daemon_has_no_address_for_it(
+    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon.info["ServerVersion"] = "24.0.7"
+    name = "host.docker.internal:host-gateway"
+    handle = await up(engine_at(daemon, tmp_path), wanted())
+    [container] = daemon.containers.values()
+    assert container["config"]["HostConfig"]["ExtraHosts"] == [name]
+    await engine_at(daemon, tmp_path).release(handle)
+
+    answer = daemon.answer
+
+    def without_bridge(what: str, body: dict[str, Any]) -> tuple[int, object]:
+        named = any("ExtraHosts" in one["config"]["HostConfig"] for one in daemon.containers.values())
+        if what.endswith("/start") and named:
+            return 500, {"message": "unable to derive the IP value for host-gateway"}
+        return answer(what, body)
+
+    monkeypatch.setattr(daemon, "answer", without_bridge)
+    handle = await up(engine_at(daemon, tmp_path / "other"), wanted())
+    [container] = daemon.containers.values()
+    assert "ExtraHosts" not in container["config"]["HostConfig"]
+    await engine_at(daemon, tmp_path / "other").release(handle)
+
+
+@pytest.mark.usefixtures("inspected_image")
 @pytest.mark.parametrize("words", [NO_ROOM, "all predefined address pools have been fully subnetted"])
 async def test_where_there_is_no_room_for_a_network_one_host_does_without_and_several_do_not(
     daemon: FakeDockerd, tmp_path: Path, caplog: pytest.LogCaptureFixture, words: str

@@ -84,7 +84,8 @@ def test_every_container_is_closed_in(count: int, vcpus: int, gpus: int, memory:
         assert whole["User"] == "1000:1000"
         sources = {Path(mount["Source"]) for mount in config["Mounts"]}
         own = Path(settings.data_dir, "clusters", request.cluster, plan.host)
-        assert sources == {own, own / "ml", own / "tmp", own / "given", Path("/agent.pyz")}
+        kept = Path(settings.data_dir, "image-packages", "1-1000-1000")
+        assert sources == {own, own / "ml", own / "tmp", own / "given", kept, Path("/agent.pyz")}
         assert set(config["Tmpfs"]) == {"/opt/ml/config", "/opt/ml/input/config"}
         assert all("noexec" in options and "size=" in options for options in config["Tmpfs"].values())
         closed = {mount["Target"] for mount in config["Mounts"] if mount.get("ReadOnly")}
@@ -152,7 +153,8 @@ def test_a_volume_of_an_image_is_the_hosts_own_folder_in_opt_ml_and_is_told_else
         whole = container_spec.container_plan(
             request, plan, folder, Path("/a"), "python3", SETTINGS, volumes=volumes
         ).container
-        more = whole["HostConfig"]["Mounts"][len(container_spec.mounts(folder, Path("/a"))) :]
+        kept, *more = whole["HostConfig"]["Mounts"][len(container_spec.mounts(folder, Path("/a"))) :]
+        assert kept["Target"] == "/run/smx-packages"
         assert [(one["Source"], one["Target"]) for one in more] == [
             (str(own / "ml" / name), f"/opt/ml/{name}") for name in there
         ]

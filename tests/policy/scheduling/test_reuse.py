@@ -14,6 +14,7 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.job_spec import PythonEnvironment
+from jupyter_smx.model.spec.mount import Mount
 from jupyter_smx.policy.scheduling import reuse
 
 OTHER_GROUP = {"name": "others", "instance_type": "ml.m5.large", "instance_count": 2}
@@ -23,11 +24,21 @@ SAID = {"name": "group name", "instance_type": "instance type", "instance_count"
 def mutations() -> list[tuple[str, ReuseKey]]:
     """Change each field of the key, and each field of its group, and say the word that must be in the answer."""
     key = a_key()
-    special = {"instance_groups", "environment", "image", "network_isolation", "image_settings"}
+    special = {
+        "instance_groups",
+        "environment",
+        "image",
+        "network_isolation",
+        "image_settings",
+        "mounts",
+        "shm_size",
+    }
     plain = [field.name for field in fields(ReuseKey) if field.name not in special]
     rows = [(name, replace(key, **{name: "another"})) for name in plain]
     rows.append(("network isolation", replace(key, network_isolation=True)))
     rows.append(("image settings", replace(key, image_settings=("user",))))
+    rows.append(("mounts", replace(key, mounts=(Mount(source="/data", target="/data"),))))
+    rows.append(("shm size", replace(key, shm_size=1 << 30)))
     rows.append(("environment", replace(key, environment=PythonEnvironment(requirements=("another",)))))
     rows.append(("image", replace(key, image=Image(name="train:1", id="sha256:11"))))
     group = key.instance_groups[0]

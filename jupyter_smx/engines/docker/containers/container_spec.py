@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from jupyter_smx.agent.paths import INTERFACE, ML, PORT
+from jupyter_smx.agent.paths import INTERFACE, KEPT_PACKAGES, ML, PORT
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, SKELETON
-from jupyter_smx.engines.docker.containers import gpus, image_parts, isolation
+from jupyter_smx.engines.docker.containers import allowed_mounts, gpus, image_parts, isolation
 from jupyter_smx.engines.docker.containers.image_parts import NO_PARTS, ImageParts
 from jupyter_smx.engines.docker.daemon import cli_config
 from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 from jupyter_smx.engines.machine.host_folder import MARK, description
 from jupyter_smx.engines.machine.share import share_limits
+from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.model.text import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +51,13 @@ _NO_EXTERNAL_DNS = {"Dns": ["127.0.0.1"], "DnsOptions": ["timeout:1", "attempts:
 
 Some daemons send no answer then, so the resolver must not wait long.
 """
+_HOST_GATEWAY = "host-gateway"
+_MACHINE = f"host.docker.internal:{_HOST_GATEWAY}"
+"""Docker's name of the machine in containers, and its word for the address; Podman has the name by itself."""
 NO_GPU_VARIABLES = {"NVIDIA_VISIBLE_DEVICES": "void"}
 """If NVIDIA's runtime is the default, images request all GPUs by this variable, and get them."""
+KEPT_PACKAGES_FOLDER = "image-packages"
+"""Folder of the data folder with the requirements that jobs keep, by image and user."""
 TMP = "/tmp"  # noqa: S108 - the container's own, the only place that each user of it can write to
 _HOME = TMP
 _DIGITS = 12
@@ -188,6 +196,14 @@ def use_default_network(container: dict[str, Any], network: str) -> dict[str, An
     return {**container, "HostConfig": config, "NetworkingConfig": {"EndpointsConfig": {}}, "Labels": told}
 
 
+def without_machine_name(container: Mapping[str, Any], error: str) -> dict[str, Any] | None:
+    """Return the request without the machine's name, if a daemon without its usual network has no address for it."""
+    if _HOST_GATEWAY not in error or _MACHINE not in container["HostConfig"].get("ExtraHosts", ()):
+        return None
+    config = {name: value for name, value in container["HostConfig"].items() if name != "ExtraHosts"}
+    return {**container, "HostConfig": config}
+
+
 def container_plan(
     request: ClusterRequest,
     plan: HostSpec,
@@ -198,18 +214,24 @@ def container_plan(
     *,
     volumes: Sequence[str] = (),
     parts: ImageParts = NO_PARTS,
+    closed_volumes: Sequence[str] = (),
 ) -> ContainerPlan:
     """Return the request for a host; ``volumes`` are the folders for which its image declares a volume.
 
-    ``parts`` are the settings and files of the image that count.
+    Jobs cannot write to the ``closed_volumes`` among them. ``parts`` are the settings and files of the image that count.
 
     Docker takes a third longer to start a container in its own network than without one, and as long again to create
     the network: meanwhile the agent does what needs no network.
     """
     asked = container(request, plan, folder, archive, python, settings, parts)
     found = {posixpath.normpath(path) for path in volumes}
-    asked["HostConfig"]["Mounts"] += _override_volumes(found, folder)
-    stay = isolation.persistent_volumes(sorted(found - {TMP, ML, *(f"{ML}/{name}" for name in OPT_ML_FOLDERS)}))
+    kept = bind_mount(kept_packages_folder(request.image, settings), KEPT_PACKAGES, closed=False)
+    asked["HostConfig"]["Mounts"] += [kept, *_override_volumes(found, folder)]
+    asked["HostConfig"]["Mounts"] += [allowed_mounts.daemon_mount(mount) for mount in request.mounts]
+    mounted = {mount.target for mount in request.mounts}
+    own = {TMP, ML, *(f"{ML}/{name}" for name in OPT_ML_FOLDERS)}
+    closed = {posixpath.normpath(path) for path in closed_volumes}
+    stay = isolation.persistent_volumes(sorted(found - mounted - own), closed)
     asked["Labels"] |= isolation.label((*isolation.read(asked["Labels"]), *stay))
     return ContainerPlan(
         container=asked,
@@ -218,6 +240,12 @@ def container_plan(
         else {},
         bounds_of_jobs=_job_limits(plan, settings),
     )
+
+
+def kept_packages_folder(image: str, settings: Settings) -> str:
+    """Return the folder of this machine for the requirements that jobs of an image keep, of one user of jobs."""
+    name = re.sub(r"[^\w.-]", "-", f"{image.rpartition(':')[2]}-{settings.user}")
+    return posixpath.join(settings.data_dir, KEPT_PACKAGES_FOLDER, name)
 
 
 def _is_connected_after_start(request: ClusterRequest, settings: Settings) -> bool:
@@ -311,7 +339,7 @@ def _host_config(
         "Init": True,
         "IpcMode": "private",
         **_limits(plan, settings),
-        "ShmSize": max(_MIN_SHM, plan.memory // 2 or _DEFAULT_SHM),
+        "ShmSize": request.shm_size or max(_MIN_SHM, plan.memory // 2 or _DEFAULT_SHM),
         "LogConfig": LOG_CONFIG,
         **parts.groups(),
     }
@@ -319,9 +347,27 @@ def _host_config(
         found["ExtraHosts"] = [f"{plan.host}:127.0.0.1"]  # a container without a network does not know its own name
     elif _is_isolated(request, settings) and not settings.kind.podman:
         found |= _NO_EXTERNAL_DNS
+    elif settings.kind.can_name_machine():
+        found["ExtraHosts"] = [_MACHINE]
     if plan.gpus:
         found["DeviceRequests"] = [gpus.device_request(settings.kind, plan.devices, settings.visible_gpus)]
     return found
+
+
+def check_shm_size(request: ClusterRequest) -> None:
+    """Check that ``/dev/shm`` fits into the memory of each host, of which it is a part.
+
+    :raises RefusedError: it does not.
+    """
+    for plan in request.hosts:
+        if plan.memory and request.shm_size > plan.memory:
+            raise RefusedError(
+                f"--shm-size: {format_size(request.shm_size)} is more than {plan.instance_type} has.",
+                field="shm_size",
+                value=request.shm_size,
+                rule=f"It is part of the memory of a host, which is {format_size(plan.memory)}.",
+                cure="Use a smaller size, or a larger instance type.",
+            )
 
 
 def _limits(plan: HostSpec, settings: Settings) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_smx.engines.docker.containers import container_spec
@@ -10,13 +13,13 @@ from jupyter_smx.engines.machine import agent_zipapp, request_validation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest
     from jupyter_smx.engines.docker.daemon.users import ContainerUser
     from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
     from jupyter_smx.engines.machine.host_folder import HostFolder
 
+_UNUSED_SECONDS = 30 * 86_400
 _DAEMON = "daemon"
 """File in a cluster's folder that no job can write: the address of the daemon that has its containers."""
 
@@ -43,6 +46,7 @@ def prepare(
         folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
         archive = agent_zipapp.write_archive(folders.root)
         archive.chmod(0o644)
+        _make_kept_packages(Path(container_spec.kept_packages_folder(request.image, settings)), users)
         cluster = folders.clusters / request.cluster
         cluster.mkdir(mode=0o700, exist_ok=True)
         if not read_daemon_url(folders, request.cluster):  # also if a kill or a full disk left the file empty
@@ -57,6 +61,22 @@ def prepare(
     except OSError as problem:
         raise request_validation.not_writable_error(folders.root, problem) from problem
     return archive
+
+
+def _make_kept_packages(folder: Path, users: ContainerUser) -> None:
+    if not folder.is_dir():
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        users.chown(folder)
+
+
+def prune_kept_packages(root: Path, now: float) -> None:
+    """Delete the requirements that jobs kept, and that none has used for a month. Blocks."""
+    for lock in (root / container_spec.KEPT_PACKAGES_FOLDER).glob("*/*.lock"):
+        with suppress(OSError):
+            if now - lock.stat().st_mtime > _UNUSED_SECONDS:
+                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                lock.unlink()
 
 
 def read_daemon_url(folders: ClusterFolders, cluster: str) -> str:

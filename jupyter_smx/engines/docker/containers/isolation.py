@@ -44,11 +44,15 @@ def missing_isolation(kind: DaemonInfo, user: str, *, is_open: bool = False, all
     return tuple(sentence for sentence, is_so in found.items() if is_so)
 
 
-def persistent_volumes(volumes: Collection[str]) -> tuple[str, ...]:
-    """Report that the volumes of an image are not emptied between jobs."""
-    names = ", ".join(volumes)
-    said = f"Files that a job writes to {names} remain for later jobs, because the image declares a volume."
-    return (said,) if volumes else ()
+def persistent_volumes(volumes: Collection[str], closed: Collection[str] = ()) -> tuple[str, ...]:
+    """Report that the volumes of an image are not emptied between jobs, or that jobs cannot write to them."""
+    writable = ", ".join(path for path in volumes if path not in closed)
+    others = ", ".join(path for path in volumes if path in closed)
+    found = {
+        f"Files that a job writes to {writable} remain for later jobs, because the image declares a volume.": writable,
+        f"Its jobs cannot write to {others}: the image declares a volume there, which belongs to another user.": others,
+    }
+    return tuple(sentence for sentence, names in found.items() if names)
 
 
 def is_root(user: str) -> bool:

@@ -28,6 +28,8 @@ _UNSUPPORTED_CHARACTERS = ',"\n\r'
 """Characters that Podman interprets in the path of a mount, whose parts it joins by commas."""
 _ISOLATED_SINCE = (28,)
 """First version of Docker with networks that exclude the machine itself."""
+_NAMES_MACHINE_SINCE = (20, 10)
+"""First version of Docker with ``host-gateway``, its word for the machine's address in a container."""
 
 
 class DaemonInfo(Struct, frozen=True):
@@ -80,6 +82,10 @@ class DaemonInfo(Struct, frozen=True):
     def can_isolate_networks(self) -> bool:
         """Return True if an isolated network can exclude this machine, too."""
         return self.docker >= _ISOLATED_SINCE
+
+    def can_name_machine(self) -> bool:
+        """Return True if it puts the address of its machine into containers, which Podman does without a request."""
+        return self.docker >= _NAMES_MACHINE_SINCE
 
 
 def guess_from_url(url: str) -> DaemonInfo:

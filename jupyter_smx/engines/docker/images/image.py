@@ -18,6 +18,7 @@ from jupyter_smx.engines.docker.containers.image_parts import NO_PARTS, ImagePar
 from jupyter_smx.engines.docker.daemon.daemon_client import NOT_FOUND, DaemonError
 from jupyter_smx.engines.docker.images import image_config, opt_ml_files, python_errors, registry
 from jupyter_smx.engines.docker.images.image_config import ImageConfig
+from jupyter_smx.engines.docker.images.volume_probe import closed_volumes
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.text import format_duration
@@ -69,6 +70,8 @@ class InspectedImage(Struct, frozen=True):
     digest: str = ""
     volumes: tuple[str, ...] = ()
     """Folders that are none of the image's in its containers, but new ones, each on the disk of the daemon."""
+    closed_volumes: tuple[str, ...] = ()
+    """Those of the volumes that jobs cannot write to."""
     python_version: str = ""
     """Version of its Python, as ``3.11``."""
     config: ImageConfig = ImageConfig()
@@ -100,8 +103,8 @@ class InspectedImage(Struct, frozen=True):
         return replace(self, digest=registry.repo_digest(name, told.get("RepoDigests")))
 
 
-class _Look(Struct, frozen=True):
-    """An image in which a Python is looked for: as which user, "" for its own, and through which entry point."""
+class _PythonSearch(Struct, frozen=True):
+    """An image that is searched for a Python: as which user, "" for its own, and through which entry point."""
 
     name: str
     image: str
@@ -206,26 +209,28 @@ class Images:
         if found is None:
             await self._check_machine(name, told)
             say(PullProgress("Looking for Python in the image"))
-            found = self.cache[key] = await self._look(name, told, settings)
+            found = self.cache[key] = await self._examine(name, told, settings)
         return found.with_digest(name, told)
 
-    async def _look(self, name: str, told: Mapping[str, Any], settings: Sequence[str]) -> InspectedImage:
+    async def _examine(self, name: str, told: Mapping[str, Any], settings: Sequence[str]) -> InspectedImage:
         config, volumes, image = image_config.parse_config(told), _volumes(name, told), str(told["Id"])
         parts = ImageParts(
             entrypoint=config.entrypoint if image_parts.ENTRYPOINT in settings else (), workdir=config.workdir
         )
-        look = _Look(
+        search = _PythonSearch(
             name, image, "" if image_parts.USER in settings else self._user(), parts.entrypoint, config.workdir
         )
-        python, report = await self._find_python(look)
+        python, report = await self._find_python(search)
         if image_parts.USER in settings:
             parts = replace(parts, user=self._checked_user(name, report))
         if report.has_files and self._data_dir is not None:
             parts = replace(parts, files=await self._provide_files(image, self._data_dir))
+        user = parts.user_numbers() or self._user()
         return InspectedImage(
             image,
             python,
             volumes=volumes,
+            closed_volumes=await self._closed_volumes(image, python, volumes, user),
             python_version=report.python_version,
             config=config,
             parts=parts,
@@ -236,6 +241,11 @@ class Images:
         if report.user is not None and not self._can_own_files(report.user.uid):
             raise self._problem(name).unowned_user(report.user.numbers(), self._user())
         return report.user
+
+    async def _closed_volumes(self, image: str, python: str, volumes: Sequence[str], user: str) -> tuple[str, ...]:
+        if not volumes:
+            return ()
+        return await closed_volumes(self._daemon, self.under_way, (image, python), volumes, user, self._labels)
 
     async def _provide_files(self, image: str, data_dir: Path) -> str:
         config = probe_container.container_config(image, ["true"], self._user(), self._labels, self._daemon.kind)
@@ -302,50 +312,50 @@ class Images:
             cure=f"Use an image for linux/{mine}, with {pull}.",
         )
 
-    async def _find_python(self, look: _Look) -> tuple[str, ContainerReport]:
+    async def _find_python(self, search: _PythonSearch) -> tuple[str, ContainerReport]:
         """Return the command of the first usable Python of an image, and what its container reports.
 
         :raises RefusedError: it has none.
         """
         seen: dict[tuple[int, str], list[str]] = {}
         for word in PYTHON_CANDIDATES:
-            code, words = await self._run_python(look, word)
-            if code == NOT_FOUND or (look.entrypoint and code in _NOT_STARTED):
+            code, words = await self._run_python(search, word)
+            if code == NOT_FOUND or (search.entrypoint and code in _NOT_STARTED):
                 continue
             version = _version(words) if code == 0 else (0, 0)
             if version >= MIN_PYTHON:
                 return word, replace(image_config.parse_report(words), python_version=f"{version[0]}.{version[1]}")
-            if look.entrypoint and version == (0, 0):
-                raise self._problem(look.name).entrypoint_ended(look.entrypoint, code, _key_line(words))
+            if search.entrypoint and version == (0, 0):
+                raise self._problem(search.name).entrypoint_ended(search.entrypoint, code, _key_line(words))
             said = f"Python {version[0]}.{version[1]}" if code == 0 else f"exit code {code}, {_key_line(words)}"
             seen.setdefault((code, said), []).append(word)
-        if look.user and not any(code == 0 for code, _said in seen):
-            await self._check_closed_python(look)
-        raise self._problem(look.name).no_python(seen, PYTHON_CANDIDATES)
+        if search.user and not any(code == 0 for code, _said in seen):
+            await self._check_closed_python(search)
+        raise self._problem(search.name).no_python(seen, PYTHON_CANDIDATES)
 
-    async def _check_closed_python(self, look: _Look) -> None:
+    async def _check_closed_python(self, search: _PythonSearch) -> None:
         """Look once more, as the user of the image itself.
 
         :raises RefusedError: that user can use a Python, and the user of jobs cannot.
         """
-        own = replace(look, user="")
+        own = replace(search, user="")
         for word in PYTHON_CANDIDATES:
             code, words = await self._run_python(own, word)
             if code == 0 and _version(words) >= MIN_PYTHON:
                 report = image_config.parse_report(words)
                 can_follow = report.user is not None and self._can_own_files(report.user.uid)
-                raise self._problem(look.name).closed_python(word, look.user, report, can_follow=can_follow)
+                raise self._problem(search.name).closed_python(word, search.user, report, can_follow=can_follow)
 
-    async def _run_python(self, look: _Look, word: str) -> tuple[int, str]:
+    async def _run_python(self, search: _PythonSearch, word: str) -> tuple[int, str]:
         """Start one Python; return its exit code and last output, 404 if the program does not exist.
 
         :raises RefusedError: it gives no output for too long; transient.
         :raises UnavailableError: the daemon starts no container at all, or does not answer.
         """
-        words = [*look.entrypoint, word, "-c", _EXEC_SCRIPT, word, f"{image_config.REPORT_SCRIPT}\n{_VERSION_SCRIPT}"]
-        config = probe_container.container_config(look.image, words, look.user, self._labels, self._daemon.kind)
-        if look.entrypoint:
-            probe_container.prepare_entrypoint(config, look.workdir)
+        words = [*search.entrypoint, word, "-c", _EXEC_SCRIPT, word, f"{image_config.REPORT_SCRIPT}\n{_VERSION_SCRIPT}"]
+        config = probe_container.container_config(search.image, words, search.user, self._labels, self._daemon.kind)
+        if search.entrypoint:
+            probe_container.prepare_entrypoint(config, search.workdir)
         async with probe_container.Probe(self._daemon, self.under_way, _STEP_TIMEOUT) as probe:
             try:
                 await probe.start(config)
@@ -354,19 +364,19 @@ class Images:
             except asyncio.TimeoutError:
                 # If the daemon answers this, the program takes long, or the whole machine is slow.
                 await self._daemon.inspect(probe.name)
-                if look.entrypoint:
-                    problem = self._problem(look.name).entrypoint_timeout(look.entrypoint, self._seconds)
+                if search.entrypoint:
+                    problem = self._problem(search.name).entrypoint_timeout(search.entrypoint, self._seconds)
                     raise problem from None
-                raise self._timeout_error(look.name, word) from None
+                raise self._timeout_error(search.name, word) from None
             except DaemonError as problem:
                 # The daemon uses the same message if it lacks a permission itself, but without naming a program.
                 if word in problem.message and any(sign in problem.message.lower() for sign in _NO_PROGRAM):
                     return NOT_FOUND, ""
-                if look.entrypoint and look.entrypoint[0] in problem.message:
-                    raise self._problem(look.name).entrypoint_failed(look.entrypoint, problem.message) from problem
+                if search.entrypoint and search.entrypoint[0] in problem.message:
+                    raise self._problem(search.name).entrypoint_failed(search.entrypoint, problem.message) from problem
                 # Not about the program: the same error comes with any image, as when it may not create control groups.
                 if problem.status >= _SERVER_ERROR and word not in problem.message:
-                    raise self._daemon.operation_error(f"start a container of image {look.name}", problem) from problem
+                    raise self._daemon.operation_error(f"start a container of image {search.name}", problem) from problem
                 return problem.status, problem.message
         return code, said.decode(errors="replace").strip()
 

@@ -203,7 +203,8 @@ def read_all_logins() -> str:
     Returns "" if there are none, or if they cannot be read: most images need none.
     """
     try:
-        found = {name: login for name, login in _AuthConfig(auth.load_config()).get_all_credentials().items() if login}
+        known = _AuthConfig(auth.load_config()).get_all_credentials()  # type: ignore[no-untyped-call]
+        found = {name: login for name, login in known.items() if login}
         return auth.encode_header(found).decode() if found else ""
     except (errors.DockerException, OSError, ValueError, TypeError, KeyError, AttributeError):
         return ""
@@ -214,7 +215,7 @@ def _check_config() -> None:
 
     :raises ValueError: it is not JSON.
     """
-    path = find_config_file()
+    path = str(find_config_file() or "")
     if path:
         try:
             json.loads(Path(path).read_text(encoding="utf-8"))

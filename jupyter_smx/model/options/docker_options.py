@@ -1,0 +1,48 @@
+"""Answer options of ``docker run`` that jobs do not have with the option, or the setting, that jobs have instead."""
+
+from __future__ import annotations
+
+from jupyter_smx.model.options.table import BY_SPELLING
+
+_PAGE = "The page Run jobs in containers of the documentation lists the options of docker run."
+_GPUS = "The instance type selects the GPUs: -t ml.g5.xlarge."
+_TYPE = "The instance type has CPUs and memory: -t ml.m5.xlarge."
+_MOUNT = "Use --mount SOURCE:TARGET, which is read-only unless :rw follows."
+_PORT = "Hosts publish no ports. jupyter smx shell opens a shell in a host."
+_NETWORK = "Each job has a network of its own. --network-isolation closes it."
+_HOSTS = "The machine is host.docker.internal in a container."
+_FILE = "Use --env NAME=VALUE for each variable."
+_RIGHTS = "Containers of jobs have no capabilities and no devices."
+_DETACHED = "A job runs without a terminal, and its container is removed at its end."
+_BUILD = "Use --build with the path of a Dockerfile."
+_PULL = "DockerEngine.pull of the configuration decides when images are downloaded."
+INSTEAD = {
+    **dict.fromkeys(("--gpus", "--runtime"), _GPUS),
+    **dict.fromkeys(("--cpus", "--memory", "--memory-swap", "--cpuset-cpus"), _TYPE),
+    **dict.fromkeys(("-v", "--volume", "--volumes", "--volumes-from", "--tmpfs"), _MOUNT),
+    **dict.fromkeys(("-p", "--publish", "--expose", "--ports"), _PORT),
+    **dict.fromkeys(("--network", "--net", "--dns", "--hostname"), _NETWORK),
+    **dict.fromkeys(("--add-host", "--extra-hosts"), _HOSTS),
+    "--env-file": _FILE,
+    **dict.fromkeys(("--privileged", "--cap-add", "--device", "--security-opt"), _RIGHTS),
+    **dict.fromkeys(("--rm", "--interactive", "--tty", "--init", "--restart"), _DETACHED),
+    **dict.fromkeys(("-f", "--file", "--dockerfile"), _BUILD),
+    **dict.fromkeys(("--pull", "--platform"), _PULL),
+    **dict.fromkeys(("--ipc", "--shm"), "Use --shm-size for a larger /dev/shm."),
+    **dict.fromkeys(("--ulimit", "--pids-limit"), "DockerEngine.pids_limit of the configuration limits processes."),
+    **dict.fromkeys(("-u", "--user"), "DockerEngine.user of the configuration is the user of jobs."),
+    **dict.fromkeys(("-w", "--workdir"), "The working folder of a job is that of its script, as on SageMaker."),
+    "--entrypoint": "Use --entry-point for the script of a job.",
+}
+"""Sentences by the spellings of ``docker run`` and ``docker build``."""
+
+
+def docker_cure(spelling: str) -> str:
+    """Return what to use instead of an option of ``docker run``; "" if Docker has no such option, or jobs have it.
+
+    >>> docker_cure("--tmpfs")[:25]
+    'Use --mount SOURCE:TARGET'
+    """
+    name = spelling if spelling.startswith("--") else spelling[:2]  # the value may follow a short one without a blank
+    instead = "" if name in BY_SPELLING else INSTEAD.get(name, "")
+    return f"{instead} {_PAGE}" if instead else ""

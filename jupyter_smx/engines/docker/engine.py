@@ -211,7 +211,7 @@ class DockerEngine(Engine):
         ready = partial(
             prepare, self._folders, request, settings, self._users.of_image(image.parts.user_numbers()), daemon.url
         )
-        archive = await asyncio.to_thread(ready, volumes=image.volumes, parts=image.parts)
+        archive = await asyncio.to_thread(ready, parts=image.parts)
         network = container_spec.network(request, settings)
         launch = ClusterLaunch(daemon, self._folders, request, network, float(self.launch_timeout))
 
@@ -518,17 +518,7 @@ class DockerEngine(Engine):
         settings: container_spec.Settings,
     ) -> container_spec.ContainerPlan:
         folder = self._folders.host(request.cluster, plan.host)
-        return container_spec.container_plan(
-            request,
-            plan,
-            folder,
-            archive,
-            image.python,
-            settings,
-            volumes=image.volumes,
-            closed_volumes=image.closed_volumes,
-            parts=image.parts,
-        )
+        return container_spec.container_plan(request, plan, folder, archive, image.python, settings, image.parts)
 
     def _observe(self, handle: Handle, states: Mapping[str, str] | None) -> Observation:
         if states is None:

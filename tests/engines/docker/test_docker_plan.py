@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from jupyter_smx.engines.base import ClusterRequest, HostSpec
 from jupyter_smx.engines.docker.containers import container_spec, isolation
 from jupyter_smx.engines.docker.containers.container_spec import ContainerPlan, Settings
+from jupyter_smx.engines.docker.containers.image_parts import ImageParts
 from jupyter_smx.engines.docker.daemon import cli_config, daemon_client
 from jupyter_smx.engines.docker.daemon.daemon_client import daemon_address
 from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
@@ -151,7 +152,7 @@ def test_a_volume_of_an_image_is_the_hosts_own_folder_in_opt_ml_and_is_told_else
     ):
         folder = HostFolder(own)
         whole = container_spec.container_plan(
-            request, plan, folder, Path("/a"), "python3", SETTINGS, volumes=volumes
+            request, plan, folder, Path("/a"), "python3", SETTINGS, ImageParts(volumes=volumes)
         ).container
         kept, *more = whole["HostConfig"]["Mounts"][len(container_spec.mounts(folder, Path("/a"))) :]
         assert kept["Target"] == "/run/smx-packages"

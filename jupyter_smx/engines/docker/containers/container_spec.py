@@ -211,26 +211,21 @@ def container_plan(
     archive: Path,
     python: str,
     settings: Settings,
-    *,
-    volumes: Sequence[str] = (),
     parts: ImageParts = NO_PARTS,
-    closed_volumes: Sequence[str] = (),
 ) -> ContainerPlan:
-    """Return the request for a host; ``volumes`` are the folders for which its image declares a volume.
-
-    Jobs cannot write to the ``closed_volumes`` among them. ``parts`` are the settings and files of the image that count.
+    """Return the request for a host.
 
     Docker takes a third longer to start a container in its own network than without one, and as long again to create
     the network: meanwhile the agent does what needs no network.
     """
     asked = container(request, plan, folder, archive, python, settings, parts)
-    found = {posixpath.normpath(path) for path in volumes}
+    found = {posixpath.normpath(path) for path in parts.volumes}
     kept = bind_mount(kept_packages_folder(request.image, settings), KEPT_PACKAGES, closed=False)
     asked["HostConfig"]["Mounts"] += [kept, *_override_volumes(found, folder)]
     asked["HostConfig"]["Mounts"] += [allowed_mounts.daemon_mount(mount) for mount in request.mounts]
     mounted = {mount.target for mount in request.mounts}
     own = {TMP, ML, *(f"{ML}/{name}" for name in OPT_ML_FOLDERS)}
-    closed = {posixpath.normpath(path) for path in closed_volumes}
+    closed = {posixpath.normpath(path) for path in parts.closed_volumes}
     stay = isolation.persistent_volumes(sorted(found - mounted - own), closed)
     asked["Labels"] |= isolation.label((*isolation.read(asked["Labels"]), *stay))
     return ContainerPlan(

@@ -31,12 +31,9 @@ def prepare(
     users: ContainerUser,
     daemon: str,
     *,
-    volumes: Sequence[str] = (),
     parts: ImageParts = NO_PARTS,
 ) -> Path:
     """Write all files that agents read, and the record of their daemon; return the packed agent. Blocks.
-
-    ``volumes`` are the folders for which the image of the hosts declares a volume, ``parts`` what counts of it.
 
     :raises RefusedError: it cannot be written, or the cluster was released.
     """
@@ -56,7 +53,7 @@ def prepare(
                 folders.host(request.cluster, plan.host),
                 container_spec.host_json(request, plan, settings, parts),
                 users,
-                volumes,
+                parts.volumes,
             )
     except OSError as problem:
         raise request_validation.not_writable_error(folders.root, problem) from problem

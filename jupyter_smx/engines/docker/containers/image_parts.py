@@ -1,4 +1,4 @@
-"""Settings and files of an image that count for its hosts: user, entry point, working folder, files of ``/opt/ml``."""
+"""Parts of an image that count for its hosts: user, entry point, working folder, files of ``/opt/ml``, volumes."""
 
 from __future__ import annotations
 
@@ -48,6 +48,10 @@ class ImageParts(Struct, frozen=True):
     user: ImageUser | None = None
     files: str = ""
     """Folder of this machine with the files that the image has in ``/opt/ml``; "" if there are none."""
+    volumes: tuple[str, ...] = ()
+    """Folders that are none of the image's in its containers, but new ones, each on the disk of the daemon."""
+    closed_volumes: tuple[str, ...] = ()
+    """Those of the volumes that jobs cannot write to."""
 
     def user_numbers(self) -> str:
         """Return the image's user as ``uid:gid``, "" if it does not count."""

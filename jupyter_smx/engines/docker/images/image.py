@@ -68,10 +68,6 @@ class InspectedImage(Struct, frozen=True):
     id: str
     python: str
     digest: str = ""
-    volumes: tuple[str, ...] = ()
-    """Folders that are none of the image's in its containers, but new ones, each on the disk of the daemon."""
-    closed_volumes: tuple[str, ...] = ()
-    """Those of the volumes that jobs cannot write to."""
     python_version: str = ""
     """Version of its Python, as ``3.11``."""
     config: ImageConfig = ImageConfig()
@@ -213,27 +209,22 @@ class Images:
         return found.with_digest(name, told)
 
     async def _examine(self, name: str, told: Mapping[str, Any], settings: Sequence[str]) -> InspectedImage:
-        config, volumes, image = image_config.parse_config(told), _volumes(name, told), str(told["Id"])
-        parts = ImageParts(
-            entrypoint=config.entrypoint if image_parts.ENTRYPOINT in settings else (), workdir=config.workdir
-        )
-        search = _PythonSearch(
-            name, image, "" if image_parts.USER in settings else self._user(), parts.entrypoint, config.workdir
-        )
+        config, image = image_config.parse_config(told), str(told["Id"])
+        entrypoint = config.entrypoint if image_parts.ENTRYPOINT in settings else ()
+        parts = ImageParts(entrypoint=entrypoint, workdir=config.workdir, volumes=_volumes(name, told))
+        user = "" if image_parts.USER in settings else self._user()
+        search = _PythonSearch(name, image, user, entrypoint, config.workdir)
         python, report = await self._find_python(search)
         if image_parts.USER in settings:
             parts = replace(parts, user=self._checked_user(name, report))
         if report.has_files and self._data_dir is not None:
             parts = replace(parts, files=await self._provide_files(image, self._data_dir))
-        user = parts.user_numbers() or self._user()
         return InspectedImage(
             image,
             python,
-            volumes=volumes,
-            closed_volumes=await self._closed_volumes(image, python, volumes, user),
             python_version=report.python_version,
             config=config,
-            parts=parts,
+            parts=replace(parts, closed_volumes=await self._closed_volumes(image, python, parts)),
             has_train=report.has_train,
         )
 
@@ -242,10 +233,11 @@ class Images:
             raise self._problem(name).unowned_user(report.user.numbers(), self._user())
         return report.user
 
-    async def _closed_volumes(self, image: str, python: str, volumes: Sequence[str], user: str) -> tuple[str, ...]:
-        if not volumes:
+    async def _closed_volumes(self, image: str, python: str, parts: ImageParts) -> tuple[str, ...]:
+        if not parts.volumes:
             return ()
-        return await closed_volumes(self._daemon, self.under_way, (image, python), volumes, user, self._labels)
+        user = parts.user_numbers() or self._user()
+        return await closed_volumes(self._daemon, self.under_way, (image, python), parts.volumes, user, self._labels)
 
     async def _provide_files(self, image: str, data_dir: Path) -> str:
         config = probe_container.container_config(image, ["true"], self._user(), self._labels, self._daemon.kind)
@@ -376,7 +368,8 @@ class Images:
                     raise self._problem(search.name).entrypoint_failed(search.entrypoint, problem.message) from problem
                 # Not about the program: the same error comes with any image, as when it may not create control groups.
                 if problem.status >= _SERVER_ERROR and word not in problem.message:
-                    raise self._daemon.operation_error(f"start a container of image {search.name}", problem) from problem
+                    what = f"start a container of image {search.name}"
+                    raise self._daemon.operation_error(what, problem) from problem
                 return problem.status, problem.message
         return code, said.decode(errors="replace").strip()
 

@@ -1,5 +1,5 @@
 """Prepare and execute the user's code on a host: archives, requirements, imports, cells.
 
-Key function: ``execute.execute``. Environment variables of the contract belong in ``contract``. Seventeen entries, as
-installations before the code and the code itself share the folders of packages.
+Key function: ``execute.execute``. Environment variables of the contract belong in ``contract``. Sixteen
+entries, because each way to bring code or variables is a module of its own.
 """

@@ -11,10 +11,11 @@ import traceback
 from typing import TYPE_CHECKING, Callable, Dict, List, NoReturn
 
 from jupyter_smx.agent.channels import image_files
-from jupyter_smx.agent.code import execute, import_effects, imports, requirements, sourcedir, startup_variables
+from jupyter_smx.agent.code import execute, import_effects, imports, sourcedir, startup_variables
 from jupyter_smx.agent.code.environ import job_changes, late_changes
 from jupyter_smx.agent.code.environ import reasons as preload_reasons
 from jupyter_smx.agent.code.installs import sent_files, sent_functions
+from jupyter_smx.agent.code.requirements.install import install as install_requirements
 from jupyter_smx.agent.contract import distribution, script, scriptmode, tfconfig
 from jupyter_smx.agent.contract import entry_point as entry
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
@@ -185,7 +186,7 @@ class JobRun:
         """Prepare all that the code needs; start a new interpreter if this one has other packages."""
         self.write_contract()
         self._give_up_preloads()
-        has_other = requirements.install(self.spec, self.host_info, self.code)
+        has_other = install_requirements(self.spec, self.host_info, self.code)
         python = self._make_environment()
         if has_other or self.restarts or python:
             message: ChildMessage = {

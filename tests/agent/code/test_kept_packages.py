@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_smx.agent.code import kept_packages
+from jupyter_smx.agent.code.requirements import kept_packages
 
 
 def names(folder: str | Path) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.code.pip_process import RetryWatch, run_pip
+from jupyter_smx.agent.code.requirements.pip_process import RetryWatch, run_pip
 
 if TYPE_CHECKING:
     from pathlib import Path

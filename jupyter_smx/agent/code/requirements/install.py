@@ -15,7 +15,8 @@ import site
 import sys
 from typing import TYPE_CHECKING, List, Optional, Tuple
 
-from jupyter_smx.agent.code import imports, kept_packages, pip_process, sourcedir, virtual_environment
+from jupyter_smx.agent.code import imports, sourcedir, virtual_environment
+from jupyter_smx.agent.code.requirements import kept_packages, pip_process
 from jupyter_smx.agent.contract import entry_point
 from jupyter_smx.agent.paths import KEPT_PACKAGES
 

@@ -1,7 +1,7 @@
 """Show a job the files that the image of its host has in ``/opt/ml``, where the job itself has none.
 
 As on SageMaker, folders that are mounted for a job hide those of the image: inputs, outputs and the model. Small files
-are copied, so that a job may change them; large ones are links to the image's own, which nobody can change. The host
+are copied, so that a job may change them; large ones are links to files of the image, which no job can change. The host
 deletes both with the job, so the next job finds the same.
 """
 

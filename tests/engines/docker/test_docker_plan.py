@@ -313,3 +313,21 @@ def test_a_context_that_is_not_there_is_refused_and_no_other_daemon_taken(tmp_pa
     for nonsense in ("[]", "{", '{"currentContext": null}'):
         (tmp_path / "config.json").write_text(nonsense)
         assert daemon_address("", known).startswith("unix://")
+
+
+def test_the_agent_of_an_image_without_bytecode_reads_it_from_the_folder_of_the_image() -> None:
+    [plan] = plans()
+    folder = HostFolder(Path("/d/clusters", "c" * 12, "algo-1"))
+    for has_bytecode, options, variables in (
+        (True, ["-I"], []),
+        (
+            False,
+            ["-I", "-X", "pycache_prefix=/run/smx-packages/pycache"],
+            ["PYTHONPYCACHEPREFIX=/run/smx-packages/pycache"],
+        ),
+    ):
+        asked = container_spec.container(
+            request_of([plan]), plan, folder, Path("/a"), "python3", SETTINGS, ImageParts(has_bytecode=has_bytecode)
+        )
+        assert asked["Entrypoint"][1 : asked["Entrypoint"].index(container_spec.AGENT_ARCHIVE)] == options
+        assert [each for each in asked["Env"] if each.startswith("PYTHONPYCACHEPREFIX")] == variables

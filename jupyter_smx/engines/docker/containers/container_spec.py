@@ -57,7 +57,9 @@ _MACHINE = f"host.docker.internal:{_HOST_GATEWAY}"
 NO_GPU_VARIABLES = {"NVIDIA_VISIBLE_DEVICES": "void"}
 """If NVIDIA's runtime is the default, images request all GPUs by this variable, and get them."""
 KEPT_PACKAGES_FOLDER = "image-packages"
-"""Folder of the data folder with the requirements that jobs keep, by image and user."""
+"""Folder of the data folder with the requirements and the ``.pyc`` files that jobs keep, by image and user."""
+BYTECODE_FOLDER = "pycache"
+_BYTECODE = f"{KEPT_PACKAGES}/{BYTECODE_FOLDER}"
 TMP = "/tmp"  # noqa: S108 - the container's own, the only place that each user of it can write to
 _HOME = TMP
 _DIGITS = 12
@@ -274,7 +276,7 @@ def container(
         "Image": request.image,
         "Hostname": plan.host,
         "User": settings.user,
-        "Entrypoint": [*parts.entrypoint, python, "-I", AGENT_ARCHIVE, "serve", HOST_FOLDER, "--contained"],
+        "Entrypoint": [*parts.entrypoint, python, *_options(parts), AGENT_ARCHIVE, "serve", HOST_FOLDER, "--contained"],
         "Cmd": [],
         "WorkingDir": parts.workdir if parts.entrypoint and parts.workdir else "/",
         "StopSignal": "SIGTERM",
@@ -294,7 +296,13 @@ def container(
 def _environment(request: ClusterRequest, plan: HostSpec, settings: Settings, parts: ImageParts) -> dict[str, str]:
     reachable = {} if _is_isolated(request, settings) else settings.proxies
     ways_out = cli_config.add_no_proxy(reachable, [host.host for host in request.hosts])
-    return {**ways_out, **settings.variables, **_identity(plan, parts)}
+    compiled = {} if parts.has_bytecode else {"PYTHONPYCACHEPREFIX": _BYTECODE}
+    return {**ways_out, **compiled, **settings.variables, **_identity(plan, parts)}
+
+
+def _options(parts: ImageParts) -> list[str]:
+    """Return the options of the agent's Python, which reads no variables."""
+    return ["-I"] if parts.has_bytecode else ["-I", "-X", f"pycache_prefix={_BYTECODE}"]
 
 
 def _identity(plan: HostSpec, parts: ImageParts) -> dict[str, str]:

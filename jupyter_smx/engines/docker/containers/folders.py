@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.machine.host_folder import HostFolder
 
 _UNUSED_SECONDS = 30 * 86_400
+_NEVER_STORED = ("opt/ml", "tmp", "dev")
 _DAEMON = "daemon"
 """File in a cluster's folder that no job can write: the address of the daemon that has its containers."""
 
@@ -65,15 +67,34 @@ def _make_kept_packages(folder: Path, users: ContainerUser) -> None:
         folder.parent.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         users.chown(folder)
+    _make_bytecode_folder(folder / container_spec.BYTECODE_FOLDER, users)
+
+
+def _make_bytecode_folder(folder: Path, users: ContainerUser) -> None:
+    """Make the folder for ``.pyc`` files, or record that it is used.
+
+    Files take the places of the folders where jobs write. Python compiles what is imported from there without storing
+    it: the next job may have another file of the same name, size and second, for which a ``.pyc`` file would count.
+    """
+    (folder / "opt").mkdir(parents=True, exist_ok=True)
+    for name in _NEVER_STORED:
+        (folder / name).touch()
+    users.chown(folder, folder / "opt")
+    os.utime(folder)
 
 
 def prune_kept_packages(root: Path, now: float) -> None:
-    """Delete the requirements that jobs kept, and that none has used for a month. Blocks."""
-    for lock in (root / container_spec.KEPT_PACKAGES_FOLDER).glob("*/*.lock"):
+    """Delete requirements and ``.pyc`` files that jobs kept, and that none has used for a month. Blocks."""
+    kept = root / container_spec.KEPT_PACKAGES_FOLDER
+    for lock in kept.glob("*/*.lock"):
         with suppress(OSError):
             if now - lock.stat().st_mtime > _UNUSED_SECONDS:
                 shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
                 lock.unlink()
+    for folder in kept.glob(f"*/{container_spec.BYTECODE_FOLDER}"):
+        with suppress(OSError):
+            if now - folder.stat().st_mtime > _UNUSED_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_daemon_url(folders: ClusterFolders, cluster: str) -> str:

@@ -52,6 +52,8 @@ class ImageParts(Struct, frozen=True):
     """Folders that are none of the image's in its containers, but new ones, each on the disk of the daemon."""
     closed_volumes: tuple[str, ...] = ()
     """Those of the volumes that jobs cannot write to."""
+    has_bytecode: bool = True
+    """False if the image has no ``.pyc`` files of Python's own modules, so that each container would compile them."""
 
     def user_numbers(self) -> str:
         """Return the image's user as ``uid:gid``, "" if it does not count."""

@@ -211,10 +211,11 @@ class Images:
     async def _examine(self, name: str, told: Mapping[str, Any], settings: Sequence[str]) -> InspectedImage:
         config, image = image_config.parse_config(told), str(told["Id"])
         entrypoint = config.entrypoint if image_parts.ENTRYPOINT in settings else ()
-        parts = ImageParts(entrypoint=entrypoint, workdir=config.workdir, volumes=_volumes(name, told))
+        volumes = _volumes(name, told)
         user = "" if image_parts.USER in settings else self._user()
         search = _PythonSearch(name, image, user, entrypoint, config.workdir)
         python, report = await self._find_python(search)
+        parts = ImageParts(entrypoint, config.workdir, volumes=volumes, has_bytecode=report.has_bytecode)
         if image_parts.USER in settings:
             parts = replace(parts, user=self._checked_user(name, report))
         if report.has_files and self._data_dir is not None:

@@ -42,6 +42,7 @@ try:
         "closed": sorted({*closed(sys.executable), *closed(os.path.realpath(sys.executable)), *closed(library)}),
         "train": any(os.access(os.path.join(folder, "train"), os.X_OK) for folder in folders),
         "files": holds("/opt/ml"),
+        "bytecode": os.path.exists(json.__spec__.cached or ""),
     }))
 except OSError:
     pass
@@ -67,6 +68,8 @@ class ContainerReport(Struct, frozen=True):
     has_train: bool = False
     has_files: bool = False
     """True if the image has something in ``/opt/ml``."""
+    has_bytecode: bool = True
+    """False if the ``.pyc`` files of Python's own modules are missing."""
     python_version: str = ""
     """Version of the Python that wrote the report, as ``3.11``."""
 
@@ -94,5 +97,6 @@ def parse_report(said: str) -> ContainerReport:
         with suppress(ValueError, TypeError, KeyError, AttributeError):
             told = json.loads(line)
             user = ImageUser(int(told["uid"]), int(told["gid"]), tuple(told["groups"]), told["name"], told["home"])
-            return ContainerReport(user, tuple(told["closed"]), bool(told["train"]), bool(told["files"]))
+            has_train, has_files, has_bytecode = (bool(told[name]) for name in ("train", "files", "bytecode"))
+            return ContainerReport(user, tuple(told["closed"]), has_train, has_files, has_bytecode)
     return ContainerReport()

@@ -29,6 +29,11 @@ PARAMETERS = {
         "max_runtime_in_seconds base_job_name sagemaker_session env tags network_config"
     ),
     "ScriptProcessor.run": "code inputs outputs arguments wait logs job_name experiment_config kms_key",
+    "Processor": (
+        "role image_uri instance_count instance_type entrypoint volume_size_in_gb volume_kms_key output_kms_key "
+        "max_runtime_in_seconds base_job_name sagemaker_session env tags network_config"
+    ),
+    "Processor.run": "inputs outputs arguments wait logs job_name experiment_config kms_key",
     "FrameworkProcessor": (
         "estimator_cls framework_version role instance_count instance_type py_version image_uri command "
         "volume_size_in_gb volume_kms_key output_kms_key code_location max_runtime_in_seconds base_job_name "
@@ -124,7 +129,13 @@ PLACES = {
     "sagemaker.train": ("ModelTrainer",),
     "sagemaker.train.distributed": ("Torchrun", "MPI"),
     "sagemaker.estimator": ("Estimator",),
-    "sagemaker.processing": ("ScriptProcessor", "FrameworkProcessor", "ProcessingInput", "ProcessingOutput"),
+    "sagemaker.processing": (
+        "Processor",
+        "ScriptProcessor",
+        "FrameworkProcessor",
+        "ProcessingInput",
+        "ProcessingOutput",
+    ),
     "sagemaker.spark": (),
     "sagemaker.spark.processing": ("PySparkProcessor",),
     "sagemaker.inputs": ("TrainingInput",),

@@ -86,7 +86,7 @@ if __name__ == "__main__":
 
 
 def program(job: Job, script: str, *, alone: bool, requirements: bool) -> str:
-    """Write the program for a job whose ``script`` lies in ``code/``.
+    """Write the program for a job whose ``script`` lies in ``code/``, "" for the program of its image.
 
     ``alone`` means that no files are beside it, ``requirements`` that ``requirements.txt`` is to be installed.
     """
@@ -166,9 +166,9 @@ def processing_imports(spec: JobSpec, *, alone: bool) -> list[str]:
         found = [*head]
         found += [f"from sagemaker.processing import {', '.join(names)}"] if names else []
         return [*found, "from sagemaker.spark.processing import PySparkProcessor"]
-    names += ["ScriptProcessor"] if alone else ["FrameworkProcessor"]
-    found = [*head, f"from sagemaker.processing import {', '.join(sorted(names))}"]
-    return found if alone else [*found, "from sagemaker.sklearn.estimator import SKLearn"]
+    name = _processor_class(spec, alone=alone)
+    found = [*head, f"from sagemaker.processing import {', '.join(sorted([*names, name]))}"]
+    return found if name != "FrameworkProcessor" else [*found, "from sagemaker.sklearn.estimator import SKLearn"]
 
 
 def is_heterogeneous(spec: JobSpec) -> bool:
@@ -189,8 +189,7 @@ def estimator_of(
         ("role", "ROLE"),
         ("sagemaker_session", "session"),
         ("base_job_name", quote(spec.base_name)),
-        ("source_dir", "CODE"),
-        ("entry_point", quote(script)),
+        *([("source_dir", "CODE"), ("entry_point", quote(script))] if script else []),
         *([("dependencies", '[str(HERE / "requirements.txt")]')] if requirements else []),
         *_training_hosts(spec),
         *sdk_arguments(spec, lambda names: names.estimator, _training_values(spec, checkpoint)),
@@ -292,6 +291,8 @@ def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
 
 
 def _processor_class(spec: JobSpec, *, alone: bool) -> str:
+    if spec.image_program:
+        return "Processor"
     return "PySparkProcessor" if _is_for_spark(spec) else "ScriptProcessor" if alone else "FrameworkProcessor"
 
 
@@ -301,7 +302,7 @@ def processor_of(spec: JobSpec, *, alone: bool) -> str:
     processor: Arguments = [
         *([] if alone or spark else [("estimator_cls", "SKLearn"), ("framework_version", '"1.2-1"')]),
         ("image_uri", "IMAGE_URI"),
-        *([] if spark else [("command", quote(interpreter_of(spec) or ["/bin/sh"]))]),
+        *([] if spark or spec.image_program else [("command", quote(interpreter_of(spec) or ["/bin/sh"]))]),
         ("role", "ROLE"),
         ("sagemaker_session", "session"),
         ("base_job_name", quote(spec.base_name)),
@@ -326,9 +327,10 @@ def run_of(spec: JobSpec, script: str, asked: Arguments, *, alone: bool, below: 
     """Write the call that runs a script on a processor, with what is ``asked`` besides; outputs go ``below``."""
     spark = _is_for_spark(spec)
     path = f'str(HERE / "code" / {quote(script)})'
+    code = [("submit_app", path)] if spark else [("code", path if alone else quote(script))]
     run: Arguments = [
-        *([("submit_app", path)] if spark else [("code", path if alone else quote(script))]),
-        *([] if alone else [_SPARK_PY_FILES if spark else ("source_dir", "CODE")]),
+        *(code if script else []),
+        *([] if alone or not script else [_SPARK_PY_FILES if spark else ("source_dir", "CODE")]),
         *list_argument("inputs", (_processing_input(channel) for channel in spec.channels)),
         *list_argument("outputs", (_processing_output(output, below) for output in spec.outputs)),
         *asked,

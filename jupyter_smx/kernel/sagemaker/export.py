@@ -24,6 +24,7 @@ from jupyter_smx.kernel.sagemaker.export_folder import ExportResult, write_folde
 from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.spec.channel import input_folder
+from jupyter_smx.model.spec.job_spec import TRAIN
 from jupyter_smx.model.text import format_moment, format_size
 from jupyter_smx.rerun_spec import source_archive
 
@@ -123,7 +124,7 @@ class Export:
         self._code.mkdir(parents=True)
         alone = not self._unpack_source_dir()
         script = self._script()
-        if not script.endswith(".py"):
+        if script and not script.endswith(".py"):
             (self._code / script).chmod(0o755)
         started = self._variables(script)
         if started != script and self._is_call():
@@ -138,9 +139,9 @@ class Export:
             self._text(
                 model_trainer.NAME, model_trainer.trainer_program(self._example_job, started, requirements=beside)
             )
-        needs = bool(requirements) and not (self._code / REQUIREMENTS).exists()
+        needs = bool(script and requirements) and not (self._code / REQUIREMENTS).exists()
         self._write_programs(started, alone=alone and started == script and not beside, requirements=needs)
-        self._text("README.md", self._readme(self._shell_command(started)))
+        self._text("README.md", self._readme(self._shell_commands(started)))
 
     def _write_job_json(self) -> None:
         self._json("job.json", export_summary(self._job))
@@ -203,8 +204,13 @@ class Export:
         return True
 
     def _script(self) -> str:
-        """Write what SageMaker starts where the folder of code does not have it already, and give its name."""
+        """Write what SageMaker starts where the folder of code does not have it already, and give its name.
+
+        The program of the image has the name "".
+        """
         spec = self._job.spec
+        if spec.image_program:
+            return ""
         if not spec.command:
             return self._own_script()
         if not spec.entry_point:
@@ -276,8 +282,15 @@ class Export:
         text = _LOADER.format(script=script, files=list(files), imports=imports, found=found)
         (self._code / name).write_text(text + end, encoding="utf-8")
 
+    def _shell_commands(self, script: str) -> str:
+        """Return the shell commands that start the code as the job did."""
+        spec = self._example_job.spec
+        if spec.image_program:
+            words = [TRAIN] if spec.kind == "train" else spec.arguments
+            return shlex.join(["docker", "run", "--rm", "-v", "./ml:/opt/ml", spec.image, *words])
+        return f"pip install -r {REQUIREMENTS}\ncd code && {self._shell_command(script)}"
+
     def _shell_command(self, script: str) -> str:
-        """Return the shell command that starts the code as the job did."""
         spec = self._example_job.spec
         words = shlex.join(script_arguments(spec))
         if spec.command and script == spec.entry_point:
@@ -361,8 +374,8 @@ def _run_sentence(job: Job) -> str:
 
 def file_descriptions(job: Job) -> dict[str, str]:
     """Return a description for each file of the export."""
-    found = {
-        "code/": "the script as it ran, with its source folder",
+    found = {} if job.spec.image_program else {"code/": "the script as it ran, with its source folder"}
+    found |= {
         REQUIREMENTS: "the packages that it had imported",
         "hyperparameters.json": "its hyperparameters",
         "job.json": "inputs, outputs, environment and hosts",
@@ -398,8 +411,7 @@ def readme(
             "To run it by hand, with its inputs in place:",
             "",
             "```sh",
-            "pip install -r requirements.txt",
-            f"cd code && {by_hand}",
+            by_hand,
             "```",
             "",
             *(["## Inputs", "", *inputs, ""] if inputs else []),

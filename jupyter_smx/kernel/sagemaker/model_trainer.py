@@ -40,7 +40,10 @@ _CONFIGS = "sagemaker.core.training.configs"
 
 
 def trainer_program(job: Job, script: str, *, requirements: bool) -> str:
-    """Write the program for a job whose ``script`` lies in ``code/``, with a ``requirements.txt`` or without."""
+    """Write the program for a job whose ``script`` lies in ``code/``, with a ``requirements.txt`` or without.
+
+    Without a ``script`` ("") the program of its image runs.
+    """
     spec = job.spec
     body, used = _body(spec, script, requirements=requirements)
     plain = [*(["import glob"] if has_uploads(spec) else []), "from pathlib import Path"]
@@ -75,12 +78,13 @@ def _body(spec: JobSpec, script: str, *, requirements: bool) -> tuple[str, set[s
     used: set[str] = set()
     code = [("source_dir", "CODE"), ("entry_script", quote(script))]
     code += [("requirements", '"requirements.txt"')] if requirements else []
+    source_code = [("source_code", _constructor_call(used, "SourceCode", code))] if script else []
     asked: Arguments = [
         ("training_image", "IMAGE_URI"),
         ("role", "ROLE"),
         ("sagemaker_session", "session"),
         ("base_job_name", quote(spec.base_name)),
-        ("source_code", _constructor_call(used, "SourceCode", code)),
+        *source_code,
         *([("distributed", _distributed(spec.distribution))] if spec.distribution else []),
         *_objects(used, spec),
         *([("hyperparameters", quote(spec.hyperparameters))] if spec.hyperparameters else []),

@@ -84,3 +84,27 @@ def test_a_processor_is_told_who_reads_the_script(
     assert run(tmp_path / "out", monkeypatch).of("ScriptProcessor")["command"] == command
     page = (tmp_path / "out" / "README.md").read_text()
     assert (f"`{name}` is a program, and SageMaker's processors start scripts by an interpreter" in page) is is_refused
+
+
+def test_the_program_of_an_image_is_started_by_sagemaker_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone: dict[str, Any] = {"image_program": True, "arguments": ("--rows", "5")}
+    made = export(job(kind="process", source="# of the image\n", **alone), tmp_path / "process")
+    assert not [name for name in made.files if name.startswith("code/")]
+    recorder = run(tmp_path / "process", monkeypatch)
+    assert not {"entrypoint", "command"}.intersection(recorder.of("Processor"))
+    assert recorder.of("Processor.run") == {"arguments": ["--rows", "5"]}
+    made = export(job(source="train\n", command=("train",), **alone), tmp_path / "train")
+    assert not [name for name in made.files if name.startswith("code/")]
+    assert not {"source_dir", "entry_point", "dependencies"}.intersection(
+        run(tmp_path / "train", monkeypatch).of("Estimator")
+    )
+
+
+@pytest.mark.parametrize(("kind", "words"), [("train", "train"), ("process", "--rows 5")])
+def test_the_program_of_an_image_is_started_by_hand_with_docker(tmp_path: Path, kind: Any, words: str) -> None:
+    export(job(kind=kind, image="a:1", image_program=True, arguments=("--rows", "5")), tmp_path / "out")
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert f"```sh\ndocker run --rm -v ./ml:/opt/ml a:1 {words}\n```" in page
+    assert "`code/`" not in page

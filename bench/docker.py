@@ -1,4 +1,4 @@
-"""Containers beside processes: warm starts of both in turns, cold ones beside ``docker run``, and many jobs in one."""
+"""Containers beside processes, ``docker run`` and ``docker exec``: warm and cold starts in turns, many jobs in one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +29,8 @@ JOBS = 300
 SETTLED = 20
 """Jobs before anything is counted: the first ones fill caches."""
 SAY_TIME = "import time; print(time.time())"
+AT_ONCE = 6
+"""Cold starts at the same time."""
 
 
 class Use(NamedTuple):
@@ -61,7 +64,7 @@ def _daemon() -> Iterator[str]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the three."""
+    """Print all of them."""
     with _daemon() as host, notebook() as shell:
         for where in PLACES.values():
             run_one(shell, (), where)
@@ -70,6 +73,8 @@ def run(options: argparse.Namespace) -> None:
             _warm(shell, label, pause, options)
         _many(shell, host)
         _cold(shell, host, options.rounds * 5)
+        _together(host, options.rounds)
+        _exec(shell, host, options.rounds * 5)
 
 
 def _warm(shell: Any, label: str, pause: float, options: argparse.Namespace) -> None:
@@ -98,9 +103,14 @@ def _ask(host: str, *words: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
+def _container(host: str) -> str:
+    [found] = _ask(host, "ps", "-q", "--no-trunc", "--filter", "label=jupyter-smx.cluster").split()
+    return found
+
+
 def _use(host: str) -> Use:
     """Look at the only container of ours."""
-    [container] = _ask(host, "ps", "-q", "--no-trunc", "--filter", "label=jupyter-smx.cluster").split()
+    container = _container(host)
     init = psutil.Process(int(_ask(host, "inspect", "--format", "{{.State.Pid}}", container)))
     inside = [init, *init.children(recursive=True)]
     found = [one for one in inside if one.is_running()]
@@ -145,10 +155,46 @@ def _cold(shell: Any, host: str, count: int) -> None:
     for _ in range(count):
         release_all(client())
         ours += spans([run_one(shell, (), PLACES["docker"])], "magic", "first_line")
+        theirs.append(_plain(host, "run", "--rm", IMAGE))
+    _print_ratio("cold", ours, "docker run", theirs)
+
+
+def _plain(host: str, *words: str) -> float:
+    """Return the milliseconds until a Python that Docker's own command starts prints its first line."""
+    began = time.time()
+    return (float(_ask(host, *words, "python3", "-c", SAY_TIME)) - began) * 1000
+
+
+def _together(host: str, rounds: int) -> None:
+    """Start several hosts at once, and as many plain containers, in turns; the last first line of each counts."""
+    import jupyter_smx as smx  # noqa: PLC0415 - heavy, and only wanted here
+
+    ours, theirs = [], []
+    for _ in range(rounds):
+        release_all(client())
         began = time.time()
-        theirs.append((float(_ask(host, "run", "--rm", IMAGE, "python3", "-c", SAY_TIME)) - began) * 1000)
-    mine, plain = statistics.median(ours), statistics.median(theirs)
-    print(
-        f"cold: {mine:.0f} ms to the first line, docker run {plain:.0f} ms: {mine / plain:.2f} times as long", end=" "
-    )
-    print(f"({min(ours):.0f} to {max(ours):.0f} ms, {min(theirs):.0f} to {max(theirs):.0f} ms)")
+        jobs = [smx.train(SAY_TIME, engine="docker", image=IMAGE, keep_alive="10m") for _ in range(AT_ONCE)]
+        ours.append(max((float(job.wait().logs()) - began) * 1000 for job in jobs))
+        release_all(client())
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            began = time.time()
+            runs = [threads.submit(_ask, host, "run", "--rm", IMAGE, "python3", "-c", SAY_TIME) for _ in range(AT_ONCE)]
+            theirs.append(max((float(each.result()) - began) * 1000 for each in runs))
+    _print_ratio(f"{AT_ONCE} cold at once", ours, f"{AT_ONCE} docker run", theirs)
+
+
+def _exec(shell: Any, host: str, count: int) -> None:
+    """Run jobs in a warm host, and plain processes in its container, in turns."""
+    run_one(shell, (), PLACES["docker"])
+    container, ours, theirs = _container(host), [], []
+    for _ in range(count):
+        ours += spans(measure(shell, (), 1, 0.15, PLACES["docker"]), "magic", "first_line")
+        theirs.append(_plain(host, "exec", container))
+    _print_ratio("warm", ours, "docker exec", theirs)
+
+
+def _print_ratio(ours: str, mine: list[float], theirs: str, plain: list[float]) -> None:
+    """Print medians in milliseconds to the first line, their ratio, and both ranges."""
+    middle, other = statistics.median(mine), statistics.median(plain)
+    print(f"{ours}: {middle:.0f} ms to the first line, {theirs} {other:.0f} ms: {middle / other:.3g} times", end=" ")
+    print(f"({min(mine):.0f} to {max(mine):.0f} ms, {min(plain):.0f} to {max(plain):.0f} ms)")

@@ -406,7 +406,9 @@ class Engine(LoggingConfigurable):
 
         :raises RefusedError, UnavailableError: as :meth:`resolve_image`.
         """
-        return await self.resolve_image(image, lambda _step: None, settings=settings)
+        # Engines of others may have no settings.
+        followed = {"settings": settings} if settings else {}
+        return await self.resolve_image(image, lambda _step: None, **followed)
 
     async def cached_image(self, image: str, *, settings: Sequence[str] = ()) -> Image | None:
         """Return what a name means now if that takes a moment only; None if :meth:`resolve_image` has to be asked.

@@ -54,7 +54,7 @@ def working_folder(spec: CompleteSpec, host_info: HostInfo) -> str:
     """Return the folder that the script starts in.
 
     SageMaker's FrameworkProcessor changes to its code, the ScriptProcessor stays in the working folder of the image.
-    The program of an image starts there as well, and what else the user wants to.
+    The program of an image starts there as well, and other code with ``--workdir image``.
     """
     if spec.get("image_workdir"):
         return host_info.image_workdir or ROOT

@@ -257,11 +257,12 @@ class JobEventHandler:
             self._runtimes.drop(job.id)
         self._schedule()
 
-    def on_image_refused(self, jobs: Sequence[Job], error: SmxError) -> None:
-        """End jobs of whose image no hosts can be made."""
-        self._finalizer.fail_unstarted(jobs, _reason(error))
-        for job in jobs:
-            self._runtimes.drop(job.id)
+    def on_image_refused(self, refusals: Sequence[tuple[SmxError, Sequence[Job]]]) -> None:
+        """End jobs of whose image no hosts can be made, or whose code that image cannot run, by their errors."""
+        for error, jobs in refusals:
+            self._finalizer.fail_unstarted(jobs, _reason(error))
+            for job in jobs:
+                self._runtimes.drop(job.id)
         self._schedule()
 
     def on_host_refused(self, job: Job, host: str, reason: str) -> None:

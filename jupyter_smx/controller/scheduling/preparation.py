@@ -216,41 +216,32 @@ class Preparation:
         jobs = self._waiting_jobs(build)
         if not jobs:
             return
-        if trouble is None:
-            able = jobs if image is None else self._refuse_unusable_code(jobs, image)
-            if able:
-                self._ready(able, one, image, build)
-        elif one.spec.image:
-            _log.warning("jobs=%s image failed: %s", _format_names(jobs), trouble)
-            self._events.on_image_refused(jobs, trouble)
-        else:
+        if trouble is not None and not one.spec.image:
             _log.warning("jobs=%s environment failed: %s", _format_names(jobs), trouble)
             self._events.on_environment_failed(jobs, trouble)
-
-    def _refuse_unusable_code(self, jobs: Sequence[Job], image: Image) -> list[Job]:
-        """End the jobs that send functions or classes to an image with another Python; return the others."""
-        errors = [(job, _code_error(job, image)) for job in jobs]
-        refused: dict[str, tuple[SmxError, list[Job]]] = {}
-        for job, error in errors:
-            if error is not None:
-                refused.setdefault(str(error), (error, []))[1].append(job)
-        for problem, unable in refused.values():  # one write for all tasks of an array
-            _log.warning("jobs=%s image refused: %s", _format_names(unable), problem)
-            self._events.on_image_refused(unable, problem)
-        return [job for job, error in errors if error is None]
+            return
+        able, refused = _split(jobs, image) if trouble is None else ([], [(trouble, jobs)])
+        # Before the first event, which schedules: a job without a result would be prepared again.
+        if able:
+            self._save_result(able, one, image, build)
+        for error, unable in refused:
+            _log.warning("jobs=%s image refused: %s", _format_names(unable), error)
+        if refused:
+            self._events.on_image_refused(refused)
+        if able:
+            self._events.on_environment_ready()
 
     def _waiting_jobs(self, build: _PreparationTask) -> list[Job]:
         found = (self._live_state.jobs.get(job_id) for job_id in build.jobs)
         return [job for job in found if job is not None]
 
-    def _ready(self, jobs: Sequence[Job], one: Job, image: Image | None, build: _PreparationTask) -> None:
+    def _save_result(self, jobs: Sequence[Job], one: Job, image: Image | None, build: _PreparationTask) -> None:
         now = self._live_state.clock()
         built = [_with_result(job, now, image, build.moments, held=not self._may_begin(job)) for job in jobs]
         self._live_state.save(jobs=built)
         if image is None:
             self._environments.mark_used(self._key(one))
             self._environments.prune(self._keys_in_use())
-        self._events.on_environment_ready()
 
     def _keys_in_use(self) -> list[ReuseKey]:
         wanted = [self._key(job) for job in self._live_state.jobs.values() if self._environment(job)]
@@ -333,7 +324,7 @@ class Preparation:
             if image_pull.is_built(job):
                 # The folder may change between two jobs; the tasks of an array were submitted with one content.
                 which = job.spec.array.id if job.spec.array else job.id
-            needs = [*job.spec.image_settings(), *(["program"] if job.spec.image_program else [])]
+            needs = [*job.spec.image_settings(), *([f"program of {job.spec.kind}"] if job.spec.image_program else [])]
             return " ".join([job.spec.engine, image_pull.pull_reference(job), *filter(None, [which]), *needs])
         wanted = self._environment(job)
         return "" if wanted is None else environment.environment_id(job.spec.python, wanted)
@@ -345,6 +336,19 @@ class Preparation:
     def close(self) -> None:
         """Cancel every build; the next controller restarts them."""
         self._tasks.cancel()
+
+
+def _split(jobs: Sequence[Job], image: Image | None) -> tuple[list[Job], list[tuple[SmxError, list[Job]]]]:
+    """Separate the jobs that send functions or classes to an image with another Python, by their errors."""
+    able: list[Job] = []
+    refused: dict[str, tuple[SmxError, list[Job]]] = {}
+    for job in jobs:
+        error = None if image is None else _code_error(job, image)
+        if error is None:
+            able.append(job)
+        else:
+            refused.setdefault(str(error), (error, []))[1].append(job)
+    return able, list(refused.values())
 
 
 def _code_error(job: Job, image: Image) -> ValidationError | None:

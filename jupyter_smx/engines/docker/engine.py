@@ -19,9 +19,9 @@ from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.controller_launch import chosen_data_dir, data_dir
 from jupyter_smx.engines.base import DOCTOR_TIMEOUT, Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.docker import orphans as sweep
-from jupyter_smx.engines.docker.containers import container_spec, gpus, image_parts, isolation, origin
+from jupyter_smx.engines.docker.containers import container_spec, gpus, image_parts, isolation, kept_files, origin
 from jupyter_smx.engines.docker.containers.allowed_mounts import check_volumes, parse_allowed, resolve_mount
-from jupyter_smx.engines.docker.containers.folders import prepare, prune_kept_packages, read_daemon_url
+from jupyter_smx.engines.docker.containers.folders import prepare, read_daemon_url
 from jupyter_smx.engines.docker.daemon import cli_config, daemon_info, users
 from jupyter_smx.engines.docker.daemon.daemon_client import daemon_address
 from jupyter_smx.engines.docker.daemon.installation import check_installed
@@ -392,11 +392,13 @@ class DockerEngine(Engine):
             is_alive = (row.get("Labels") or {}).get(container_spec.CLUSTER) in known()
             return others.is_of_other(row) or is_alive or not looking.isdisjoint(row.get("Names") or ())
 
-        await asyncio.to_thread(prune_kept_packages, self._root, time.time())
+        await asyncio.to_thread(kept_files.prune, self._root, time.time())
         others = await asyncio.to_thread(self._origin_filter)
         urls, owner = await asyncio.to_thread(sweep.daemon_urls, self._folders), container_spec.owner(self.data_dir)
         found = await sweep.sweep(self._daemons, urls, owner, float(self.release_timeout), spare)
-        return [*found, *await prune_image_files(self._daemons.get, ["", *urls], self._root)]
+        for image in await prune_image_files(self._daemons.get, ["", *urls], self._root):
+            self.log.info("Deleted the files in /opt/ml of image %s, which no daemon has any more.", image)
+        return found
 
     async def doctor(self, timeout: float = DOCTOR_TIMEOUT) -> dict[str, object]:
         """Return the facts of the daemon, its isolation of hosts, and isolation that is missing here."""

@@ -61,8 +61,9 @@ def exit_reason(state: Mapping[str, Any], program: str = "docker") -> str:
         by = f"by {program} {_KILL_COMMANDS[code]}, with its daemon, or by a process in it"
         return f"its container was ended from outside, {by}. {_RETRY_CURE}"
     if code == _NOT_RESTORED:
-        by = f"as by a shutdown of the machine or of {program}"
-        return f"its container had ended when its daemon came back, {by} (exit code {code}). {_RETRY_CURE}"
+        return (
+            f"its container ended with exit code {code}, as by a shutdown of the machine or of {program}. {_RETRY_CURE}"
+        )
     return f"its container ended with exit code {code}." if code else ""
 
 

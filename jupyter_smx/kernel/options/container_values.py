@@ -8,7 +8,7 @@ from pathlib import Path
 from posixpath import normpath
 from typing import TYPE_CHECKING
 
-from jupyter_smx.kernel.options.option_values import expand_user
+from jupyter_smx.kernel.options.option_values import expand_user, path_kind
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.mount import Mount
 
@@ -34,11 +34,11 @@ def check_build(path: str) -> None:
 
     :raises ValidationError: there is no Dockerfile.
     """
-    found = Path(path)
-    if not path or found.is_file() or (found / "Dockerfile").is_file():
+    kind = path_kind(path)
+    if not path or kind == "file" or path_kind(Path(path, "Dockerfile")) == "file":
         return
     raise ValidationError(
-        f"--build: {path} has no file Dockerfile." if found.is_dir() else f"--build: there is no {path}.",
+        f"--build: {path} has no file Dockerfile." if kind == "folder" else f"--build: there is no {path}.",
         field="build",
         value=path,
         rule="An image is built from a folder with a Dockerfile, or from a Dockerfile with any name.",

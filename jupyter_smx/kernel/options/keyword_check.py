@@ -79,7 +79,7 @@ def _unknown_keyword_error(name: str, value: Any, known: Collection[str], kind: 
     from jupyter_smx.model.options.docker_options import docker_cure  # noqa: PLC0415 - only errors need it
     from jupyter_smx.model.options.synonyms import cure_of  # noqa: PLC0415
 
-    docker = docker_cure(f"--{name.replace('_', '-')}")
+    docker = docker_cure(f"--{name.replace('_', '-')}").replace("--mount SOURCE:TARGET", "mounts=['SOURCE:TARGET']")
     return ValidationError(
         f"{where}: {name} is not an option.",
         field=name,

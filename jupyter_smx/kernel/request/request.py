@@ -230,7 +230,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         check_dependencies(self.dependencies)
         if self.source_dir:
             check_folder(self.source_dir)
-        if self.fields.get("image") and not self.entry_point and not self.command and is_empty(code):
+        has_files = self.entry_point or self.source_dir or self.dependencies
+        if self.fields.get("image") and not has_files and not self.command and is_empty(code):
             return image_program(self.kind)
         with self._origin_in_errors():
             return choose_script(code, self.source_dir, self.entry_point, folder, self.command)

@@ -298,11 +298,13 @@ def _processor_class(spec: JobSpec, *, alone: bool) -> str:
 
 def processor_of(spec: JobSpec, *, alone: bool) -> str:
     """Write a processor."""
-    groups, spark = spec.instance_groups, _is_for_spark(spec)
+    groups, name = spec.instance_groups, _processor_class(spec, alone=alone)
+    framework = [("estimator_cls", "SKLearn"), ("framework_version", '"1.2-1"')]
+    command = [("command", quote(interpreter_of(spec) or ["/bin/sh"]))]
     processor: Arguments = [
-        *([] if alone or spark else [("estimator_cls", "SKLearn"), ("framework_version", '"1.2-1"')]),
+        *(framework if name == "FrameworkProcessor" else []),
         ("image_uri", "IMAGE_URI"),
-        *([] if spark or spec.image_program else [("command", quote(interpreter_of(spec) or ["/bin/sh"]))]),
+        *(command if name in ("ScriptProcessor", "FrameworkProcessor") else []),
         ("role", "ROLE"),
         ("sagemaker_session", "session"),
         ("base_job_name", quote(spec.base_name)),
@@ -311,7 +313,7 @@ def processor_of(spec: JobSpec, *, alone: bool) -> str:
         *([("env", format_variables(spec.environment, 2))] if spec.environment else []),
         *sdk_arguments(spec, lambda names: names.processor, _processing_values(spec)),
     ]
-    return format_call(f"processor = {_processor_class(spec, alone=alone)}", processor)
+    return format_call(f"processor = {name}", processor)
 
 
 def _processing_values(spec: JobSpec) -> dict[str, str | None]:

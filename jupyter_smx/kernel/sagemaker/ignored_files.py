@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.request import source_dir
@@ -13,8 +14,8 @@ from jupyter_smx.model.text import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
+    from jupyter_smx.kernel.request.source_archive import SourceFile
     from jupyter_smx.model.spec.job_spec import SourceDir
 
 _MAX_NAMED = 10
@@ -38,18 +39,27 @@ def copy(source: SourceDir, code: Path) -> str:
     if len(found) + source.files > source_dir.MAX_FILES or size + source.size > source_dir.MAX_BYTES:
         number = f"{len(found)} files" if len(found) <= source_dir.MAX_FILES else f"more than {len(found) - 1} files"
         return f"{named}They were not copied, as they are {number} with {format_size(size)}. {_COPY}"
-    for file in found:
-        path = code / file.name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            shutil.copyfile(file.path, path)
-            path.chmod(0o755 if os.access(file.path, os.X_OK) else 0o644)
-    here = {file.name for file in found}
+    here = {file.name for file in found if _copy_file(file, code / file.name)}
     gone = [name for name in source.ignored if not any(f"{each}/".startswith(f"{name.rstrip('/')}/") for each in here)]
     return (
         f"{named}SageMaker's SDK sends all files of that folder, so `code/` has those that `{source.folder}` had at "
         f"the export{f', but not {_format_names(gone)}' if gone else ''}."
     )
+
+
+def _copy_file(file: SourceFile, path: Path) -> bool:
+    """Copy a file, unless the job has one of that name; return False if it cannot be read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        return True
+    try:
+        content = Path(file.path).open("rb")  # noqa: SIM115 - an error of the export's own disk is none of the file's
+    except OSError:
+        return False
+    with content, path.open("wb") as copy:
+        shutil.copyfileobj(content, copy)
+    path.chmod(0o755 if os.access(file.path, os.X_OK) else 0o644)
+    return True
 
 
 def _format_names(names: Sequence[str]) -> str:

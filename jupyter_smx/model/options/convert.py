@@ -52,8 +52,13 @@ def _check_choice(option: Option, value: object) -> str:
         field=option.name,
         value=format_value(value),
         rule=f"It is one of {', '.join(option.choices)}: {option.help}.",
-        cure=suggest_names(str(value), option.choices) or f"Leave it out for {option.default}.",
+        cure=suggest_names(str(value), option.choices) or _leave_out(option),
     )
+
+
+def _leave_out(option: Option) -> str:
+    default = f" for {option.default}" if option.default else f"; the default is {option.default_text}"
+    return f"Leave it out{default}."
 
 
 def parse_number(value: int | str, option: str, of: str, least: int, most: int | None = None, *, cure: str = "") -> int:

@@ -30,9 +30,8 @@ INSTEAD = {
     **dict.fromkeys(("--pull", "--platform"), _PULL),
     **dict.fromkeys(("--ipc", "--shm"), "Use --shm-size for a larger /dev/shm."),
     **dict.fromkeys(("--ulimit", "--pids-limit"), "DockerEngine.pids_limit of the configuration limits processes."),
-    **dict.fromkeys(("-u", "--user"), "DockerEngine.user of the configuration is the user of jobs."),
-    **dict.fromkeys(("-w", "--workdir"), "The working folder of a job is that of its script, as on SageMaker."),
-    "--entrypoint": "Use --entry-point for the script of a job.",
+    "-u": "--user image runs a job as the USER of its image; DockerEngine.user of the configuration is for others.",
+    "-w": "--workdir image starts the job in the WORKDIR of its image.",
 }
 """Sentences by the spellings of ``docker run`` and ``docker build``."""
 

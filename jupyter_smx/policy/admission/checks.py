@@ -336,7 +336,7 @@ def _check_code(spec: JobSpec) -> None:
         )
     _check_command(spec)
     is_program = spec.is_program()
-    program = shlex.join(spec.command) or spec.entry_point or "the program of the image"
+    program = "the program of the image" if spec.image_program else shlex.join(spec.command) or spec.entry_point
     if is_program and spec.distribution is not None and not spec.distribution.runs_once():
         raise ValidationError(
             f"--distribution: {program} is not a Python script.",
@@ -346,7 +346,7 @@ def _check_code(spec: JobSpec) -> None:
             cure="Let the program start its processes; it runs once on each host.",
         )
     if is_program and (spec.send or spec.shared or spec.receive):
-        option, field = ("--command", "command") if spec.command else ("--entry-point", "entry_point")
+        option, field = _program_option(spec)
         raise ValidationError(
             f"{option}: {program} cannot send or receive variables.",
             field=field,
@@ -354,6 +354,13 @@ def _check_code(spec: JobSpec) -> None:
             rule="--send and --receive need a Python script.",
             cure="Pass files with --input and values with --hp, and get files with --output.",
         )
+
+
+def _program_option(spec: JobSpec) -> tuple[str, str]:
+    """Return the option that makes the job a program, and its field."""
+    if spec.image_program:
+        return "--image", "image"
+    return ("--command", "command") if spec.command else ("--entry-point", "entry_point")
 
 
 def _check_command(spec: JobSpec) -> None:

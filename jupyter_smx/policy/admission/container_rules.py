@@ -81,6 +81,15 @@ def _is_below(path: str, folder: str) -> bool:
 def _check_unique(spec: JobSpec) -> None:
     targets = [mount.target for mount in spec.mounts]
     for target in targets:
+        outer = next((other for other in targets if other != target and _is_below(target, other)), "")
+        if outer:
+            raise ValidationError(
+                f"--mount: {target} is inside {outer}, the target of another mount.",
+                field="mounts",
+                value=target,
+                rule="The daemon would create a folder for it in the other one's source, which stays there.",
+                cure="Use a TARGET beside it.",
+            )
         if targets.count(target) > 1:
             raise ValidationError(
                 f"--mount: two mounts have the target {target}.",

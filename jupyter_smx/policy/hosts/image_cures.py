@@ -51,4 +51,6 @@ def _ignored_settings(spec: JobSpec, image: Image) -> dict[str, tuple[str, str]]
         "entrypoint": (spec.image_entrypoint, "ENTRYPOINT", entrypoint[:_MAX_WORDS]),
         "workdir": (spec.image_workdir, "WORKDIR", "" if image.workdir == "/" else image.workdir),
     }
+    if spec.image_program:  # both count for it
+        del values["entrypoint"], values["workdir"]
     return {option: (name, value) for option, (choice, name, value) in values.items() if value and choice != "image"}

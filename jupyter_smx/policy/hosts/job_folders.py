@@ -54,7 +54,10 @@ def starts_in_root(spec: JobSpec) -> bool:
     """Return True if SageMaker starts the code of a job in ``/``.
 
     It does so with a processing script, unless that is one of a source folder, as with a ``FrameworkProcessor``.
+    The working folder of the image counts instead where the job says so.
     """
+    if spec.image_program or spec.image_workdir == "image":
+        return False
     return spec.kind == "process" and spec.source_dir is None and spec.distribution is None
 
 

@@ -62,7 +62,8 @@ def run_of(job: Job) -> CompletedRun | None:
 def code_hash(spec: JobSpec) -> str:
     """Return the hash of the code: the cell or script and its folder, wherever in a notebook it is."""
     folder = "" if spec.source_dir is None else spec.source_dir.sha256
-    return _hash([spec.kind, spec.source.strip(), spec.entry_point, folder])
+    program = [spec.image] if spec.image_program else []  # its source is the same text for all images
+    return _hash([spec.kind, spec.source.strip(), spec.entry_point, folder, *program])
 
 
 def parameters_hash(spec: JobSpec) -> str:

@@ -103,7 +103,7 @@ function RequestedSettings({ job, trans }: IEnvironmentProps): JSX.Element {
             spec.checkpoint_local_path && <Monospace>{spec.checkpoint_local_path}</Monospace>
           ],
           [trans.__('Mounts'), mountWords(spec)],
-          [trans.__('Size of /dev/shm'), spec.shm_size && formatSize(spec.shm_size, trans)],
+          [trans.__('Size of /dev/shm'), spec.shm_size ? formatSize(spec.shm_size, trans) : ''],
           [trans.__('Role'), spec.role],
           ...codeFacts(spec, trans)
         ]}

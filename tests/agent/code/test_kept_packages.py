@@ -18,7 +18,7 @@ def names(folder: str | Path) -> list[str]:
     "line",
     [
         *("-e /code", "--find-links /code/wheels", "-f wheels", "./alpha", "/code/a.whl", "a @ file:///code/a.whl"),
-        *("-e git+https://host/a", "alpha # content 123"),
+        *("-e git+https://host/a", "alpha @ git+https://host/a@main", "git+ssh://host/a", "alpha # content 123"),
     ],
 )
 def test_lines_with_files_are_not_kept(line: str) -> None:
@@ -53,6 +53,23 @@ def made(folder: Path) -> tuple[str, str]:
     (programs / "alpha").chmod(0o755)
     (programs / "python").symlink_to("/usr/bin/python3")
     return str(packages), str(programs)
+
+
+@pytest.mark.parametrize(
+    ("paths", "is_kept"),
+    [
+        (["alpha/__init__.py", "../../bin/alpha", "alpha/deep/../x.py"], True),
+        (["alpha/__init__.py", "../../lib/libalpha.so"], False),
+        (["../../share/jupyter/kernel.json"], False),
+        (["../../binaries/alpha"], False),
+    ],
+)
+def test_a_set_with_files_beside_the_packages_is_not_kept(tmp_path: Path, paths: list[str], *, is_kept: bool) -> None:
+    packages, programs = made(tmp_path)
+    record = Path(packages, "alpha-1.dist-info", "RECORD")
+    record.parent.mkdir()
+    record.write_text("".join(f"{path},sha256=x,1\n" for path in paths))
+    assert kept_packages.can_keep(packages, programs) is is_kept
 
 
 def test_a_kept_set_has_the_packages_and_programs_and_nothing_of_the_job(tmp_path: Path) -> None:

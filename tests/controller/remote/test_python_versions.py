@@ -124,6 +124,24 @@ def test_tasks_with_code_are_refused_and_the_others_that_wait_for_the_image_run(
         sim.end_job(able)
 
 
+def test_a_refused_job_begins_no_second_inspection_for_the_jobs_that_wait_with_it() -> None:
+    with Simulation(limits=LIMITS, engine=FakeImageEngine) as sim:
+        assert isinstance(sim.engine, FakeImageEngine)
+        sim.engine.python_versions, sim.engine.resolve_seconds = {"sha256:11": "3.9"}, 2.0
+        earlier = sim.submit(image="train:2", python="")
+        unable = sim.submit(image="train:1", python="", send=SENT)
+        able = sim.submit(image="train:1", python="", send=VALUES, after=(earlier,))
+        blocked = sim.submit(image="train:1", python="", after=(unable,))
+        sim.pass_time(4.0)
+        sim.end_job(earlier)
+        sim.pass_time(4.0)
+        assert sim.job(able).state is SecondaryStatus.TRAINING
+        assert [sim.job(job).status() for job in (unable, blocked)] == [Status.FAILED, Status.FAILED]
+        assert [len(sim.job(job).transitions) for job in (unable, blocked)] == [2, 2]
+        assert sim.engine.resolve_counts["train:1"] == 1
+        sim.end_job(able)
+
+
 def test_a_plan_refuses_code_for_an_image_with_another_python() -> None:
     with Simulation(limits=LIMITS, engine=FakeImageEngine) as sim:
         assert isinstance(sim.engine, FakeImageEngine)

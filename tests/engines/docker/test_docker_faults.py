@@ -457,8 +457,8 @@ async def test_a_container_that_a_shutdown_of_the_machine_ended_is_called_that(
     assert await harness.engine.observe_all([handle]) == [Observation.GONE]
     await harness.engine.release(handle)
     assert await harness.new_engine().exit_reason(handle.cluster, "algo-1") == (
-        "its container had ended when its daemon came back, as by a shutdown of the machine or of docker (exit code "
-        "255). Run the job again, or set --retries."
+        "its container ended with exit code 255, as by a shutdown of the machine or of docker. Run the job again, or "
+        "set --retries."
     )
     await harness.close()
 

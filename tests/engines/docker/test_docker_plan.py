@@ -189,11 +189,14 @@ PROXY = {"httpProxy": "http://proxy:3128", "noProxy": "10.0.0.0/8"}
 @pytest.mark.parametrize(
     ("config", "found"),
     [
-        ({"proxies": {"default": PROXY}}, ["http://proxy:3128", "10.0.0.0/8,algo-1,algo-2"]),
-        ({"proxies": {"default": {}, "unix:///x.sock": PROXY}}, ["http://proxy:3128", "10.0.0.0/8,algo-1,algo-2"]),
-        ({"proxies": {"default": {"httpsProxy": "http://other"}}}, [None, "algo-1,algo-2"]),
+        ({"proxies": {"default": PROXY}}, ["http://proxy:3128", "10.0.0.0/8,algo-1,algo-2,host.docker.internal"]),
+        (
+            {"proxies": {"default": {}, "unix:///x.sock": PROXY}},
+            ["http://proxy:3128", "10.0.0.0/8,algo-1,algo-2,host.docker.internal"],
+        ),
+        ({"proxies": {"default": {"httpsProxy": "http://other"}}}, [None, "algo-1,algo-2,host.docker.internal"]),
         ({"proxies": {"default": {"noProxy": "here"}}}, [None, "here"]),
-        ({"proxies": {"default": {"allProxy": "socks5://proxy"}}}, [None, "algo-1,algo-2"]),
+        ({"proxies": {"default": {"allProxy": "socks5://proxy"}}}, [None, "algo-1,algo-2,host.docker.internal"]),
         ({}, [None, None]),
         ({"proxies": ["no table"]}, [None, None]),
         ({"proxies": {"default": "no table"}}, [None, None]),
@@ -322,8 +325,8 @@ def test_the_agent_of_an_image_without_bytecode_reads_it_from_the_folder_of_the_
         (True, ["-I"], []),
         (
             False,
-            ["-I", "-X", "pycache_prefix=/run/smx-packages/pycache"],
-            ["PYTHONPYCACHEPREFIX=/run/smx-packages/pycache"],
+            ["-I", "-X", "pycache_prefix=/run/smx-bytecode"],
+            ["PYTHONPYCACHEPREFIX=/run/smx-bytecode"],
         ),
     ):
         asked = container_spec.container(

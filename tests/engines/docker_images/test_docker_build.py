@@ -90,8 +90,20 @@ def test_the_step_of_a_build_is_said_in_the_words_of_its_dockerfile() -> None:
     assert progress.log_tail() == "no such | file"
     update(progress, *({"stream": f"line {number}\n"} for number in range(9)))
     assert progress.log_tail() == "line 4 | line 5 | line 6 | line 7 | line 8"
-    update(progress, {"aux": {"ID": "sha256:1"}}, {"stream": "Successfully built abc123\n"}, {"aux": []}, {})
+    update(progress, {"stream": "Successfully built docopt\n"}, {"aux": {"ID": "sha256:1"}}, {"aux": []}, {})
     assert progress.image == "sha256:1"
+
+
+def test_a_build_of_podman_has_steps_and_an_image_too() -> None:
+    progress = BuildProgress()
+    update(progress, {"stream": "STEP 1/2: FROM debian\n"}, {"stream": "STEP 2/2: RUN make\n"})
+    assert progress.format_progress() == "step 2 of 2 (RUN make)"
+    update(
+        progress, *({"stream": f"{line}\n"} for line in ("no rule", "COMMIT", "--> 0123456789ab", "0123456789abcdef"))
+    )
+    assert progress.log_tail() == "no rule | 0123456789abcdef"
+    update(progress, {"stream": "Successfully built docopt\n"}, {"stream": f"Successfully built {'a1' * 6}\n"})
+    assert progress.image == "a1" * 6
 
 
 @pytest.mark.parametrize(
@@ -101,17 +113,18 @@ def test_the_step_of_a_build_is_said_in_the_words_of_its_dockerfile() -> None:
         ("pull access denied for gone, repository does not exist", "Check the name after FROM, or log in with docker"),
         ("the --mount option requires BuildKit", "Build it with docker build -t NAME .*, and use --image NAME"),
         ("The command returned a non-zero code: 2", "Correct the Dockerfile; docker build .* shows the whole log"),
+        ("The command 'pip --unauthorized' returned a non-zero code: 1", "Correct the Dockerfile; docker build"),
     ],
 )
 async def test_what_a_daemon_says_of_a_failed_build_has_a_cure(
     tmp_path: Path, folder: Path, words: str, sentence: str
 ) -> None:
     async with running(tmp_path) as daemon:
-        log = ("Step 1/2 : FROM a\n", "Step 2/2 : RUN b\n", "said\n")
+        log = ("Step 1/2 : FROM a\n", "Step 2/2 : RUN b\n", "403 Forbidden, unknown flag\n", "said\n")
         say = answer(daemon, *({"stream": text} for text in log), {"error": words})
         with pytest.raises(RefusedError, match=f"(?s)at step 2 of 2 .RUN b.: {words}.*{sentence}") as refused:
             await ImageBuilder(f"unix://{daemon.path}", DaemonInfo(), 20.0).build(str(folder), say)
-    assert "Its log ends with: said" in refused.value.rule
+    assert "Its log ends with: 403 Forbidden, unknown flag | said" in refused.value.rule
     assert daemon.asked[0].startswith("POST /build?dockerfile=Dockerfile&rm=1&forcerm=1 HTTP/1.1")
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest_asyncio
 from msgspec.structs import replace
 
-from jupyter_smx.engines.docker.containers import container_spec, folders
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.docker import images
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from jupyter_smx.testing.docker.fixtures import Docker
     from jupyter_smx.testing.docker.harness import DockerHarness
@@ -24,7 +23,7 @@ import importlib.util, os
 path = importlib.util.find_spec("colorsys").cached
 before = os.path.exists(path)
 import colorsys
-print(before, os.path.exists(path), path.startswith("/run/smx-packages/pycache/"))
+print(before, os.path.exists(path), path.startswith("/run/smx-bytecode/"))
 """
 OWN_MODULE = """
 import os, sys
@@ -68,12 +67,6 @@ async def run(harness: DockerHarness, image: str, *codes: str) -> list[str]:
     return said
 
 
-def kept_folders(root: Path) -> list[tuple[Path, float]]:
-    """Return the folders with bytecode, and the time of the last use of each."""
-    found = root.glob(f"{container_spec.KEPT_PACKAGES_FOLDER}/*/{container_spec.BYTECODE_FOLDER}")
-    return [(path, path.stat().st_mtime) for path in found]
-
-
 async def test_the_second_cold_start_does_not_compile_again(harness: DockerHarness, image: str) -> None:
     assert [await run(harness, image, IMPORT) for _ in range(2)] == [["False True True\n"], ["True True True\n"]]
 
@@ -86,13 +79,3 @@ async def test_modules_of_jobs_are_compiled_for_each_job(harness: DockerHarness,
 
 async def test_an_image_with_these_files_uses_its_own(harness: DockerHarness) -> None:
     assert await run(harness, images.PYTHON.name, IMPORT) == ["True True False\n"]
-
-
-async def test_what_no_job_has_used_for_a_month_is_deleted(harness: DockerHarness, image: str) -> None:
-    await run(harness, image, IMPORT)
-    root = Path(harness.engine.data_dir)
-    [(kept, used)] = kept_folders(root)
-    folders.prune_kept_packages(root, used + 29 * 86_400)
-    assert kept_folders(root) == [(kept, used)]
-    folders.prune_kept_packages(root, used + 31 * 86_400)
-    assert not kept_folders(root)

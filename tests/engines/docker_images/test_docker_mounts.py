@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from traitlets import TraitError
 
 from jupyter_smx.engines.docker.containers.allowed_mounts import parse_allowed, resolve_mount
-from jupyter_smx.engines.docker.containers.folders import prune_kept_packages
 from jupyter_smx.engines.docker.engine import DockerEngine
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.spec.mount import Mount
@@ -126,17 +125,6 @@ def test_another_mount_is_refused_and_the_trait_is_named(
         resolve_mount(mount, allowed)
     assert (TRAIT in f"{refused.value.rule} {refused.value.cure}") is not source.endswith("gone")
     assert refused.value.cure
-
-
-def test_requirements_that_no_job_used_for_a_month_are_deleted(tmp_path: Path) -> None:
-    image = tmp_path / "image-packages" / "1-1000-1000"
-    for name, age in (("old", 31), ("new", 29)):
-        (image / name / "packages").mkdir(parents=True)
-        (image / f"{name}.lock").touch()
-        os.utime(image / f"{name}.lock", (NOW - age * DAY, NOW - age * DAY))
-    prune_kept_packages(tmp_path, NOW)
-    assert sorted(path.name for path in image.iterdir()) == ["new", "new.lock"]
-    prune_kept_packages(tmp_path / "no data", NOW)
 
 
 def test_nothing_is_allowed_by_default() -> None:

@@ -108,7 +108,9 @@ async def test_without_these_options_the_same_image_is_a_host_as_before(harness:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files to another user")
-async def test_hosts_of_one_image_with_different_users_have_files_of_their_own_users(harness: DockerHarness) -> None:
+async def test_hosts_of_one_image_with_different_users_have_files_of_their_own_users(
+    harness: DockerHarness, tmp_path: Path
+) -> None:
     owners = {}
     for image in (settings_images.USER_1000, settings_images.ROOT):
         found = await harness.engine.resolve_image(image.name, lambda _step: None, settings=("user",))
@@ -116,12 +118,15 @@ async def test_hosts_of_one_image_with_different_users_have_files_of_their_own_u
         async with AgentClient(harness.engine, handle) as agent:
             job = await agent.run("open('/opt/ml/model/m', 'w').write('1')")
             assert (await agent.wait_for_outcome(job)).record["exit_code"] == 0
+            own = tmp_path / f"{image.tag}.txt"
+            own.write_text("input")
+            own.chmod(0o600)
+            provided = await harness.engine.provide_files(handle, "algo-1", [str(own)])
+            assert (await agent.run_and_wait(f"print(open({provided[str(own)]!r}).read())")).text == "input\n"
         spool = harness.engine.spool_path(handle.cluster, "algo-1")
         artifacts = [path for path in (spool / job).rglob("*") if path.is_file()]
         assert any(path.name == "model.tar.gz" for path in artifacts)
         owners[image.tag] = {path.stat().st_uid for path in artifacts}
-        provided = await harness.engine.provide_files(handle, "algo-1", [])
-        assert provided == {}
         await harness.engine.release(handle)
         assert harness.leftovers(handle.cluster) == []
     assert owners == {"user-1000": {1000}, "root": {0}}

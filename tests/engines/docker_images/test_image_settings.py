@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import io
 import json
 import os
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 ENTRY = ["/entry.sh", "--quiet"]
 REPORT = {"uid": 1000, "gid": 100, "groups": [100, 27], "name": "app", "home": "/home/app"}
-FACTS = {"closed": [], "train": False, "files": False}
+FACTS = {"closed": [], "train": False, "files": False, "bytecode": True}
 
 
 def report(**facts: Any) -> str:
@@ -188,6 +190,20 @@ async def test_an_entry_point_that_is_not_there_is_refused(of_image: FakeDockerd
         await engine_at(of_image, tmp_path).resolve_image("ml:1", lambda _step: None, settings=("entrypoint",))
 
 
+async def test_an_image_whose_user_is_unknown_is_refused(of_image: FakeDockerd, tmp_path: Path) -> None:
+    looked_as(of_image, {"": (0, "[3, 11]\n")})
+    with pytest.raises(RefusedError, match="the user of 'ml:1' is unknown") as refused:
+        await engine_at(of_image, tmp_path).resolve_image("ml:1", lambda _step: None, settings=("user",))
+    assert refused.value.cure
+
+
+@pytest.mark.parametrize(
+    ("user", "recorded"), [("root", ""), ("0:0", ""), ("0", ""), ("app", "app"), ("1000:0", "1000:0")]
+)
+def test_the_user_root_is_the_one_of_images_without_user(user: str, recorded: str) -> None:
+    assert image_config.parse_config({"Config": {"User": user}}).user == recorded
+
+
 @pytest.mark.parametrize(
     ("said", "has_user"), [(report(), True), ("warning\n{}\n[3, 11]\n", False), ('{"uid": 1}', False), ("", False)]
 )
@@ -242,9 +258,12 @@ def test_files_of_the_image_are_copied_for_every_user(tmp_path: Path) -> None:
         ("ml/code/train.py", tarfile.REGTYPE, "print()"),
         ("ml/code/same.py", tarfile.LNKTYPE, "ml/code/train.py"),
         ("ml/code/link.py", tarfile.SYMTYPE, "/opt/program/train.py"),
+        ("ml/secret", tarfile.SYMTYPE, "/etc/hostname"),
+        ("ml/again", tarfile.LNKTYPE, "ml/secret"),
         ("ml/pipe", tarfile.FIFOTYPE, ""),
     )
-    assert extract(archive, tmp_path) == 3
+    assert extract(archive, tmp_path) == 5
+    assert (tmp_path / "again").is_symlink(), "a second name of a link is none of the file of this machine"
     found = tmp_path / "code" / "train.py"
     assert (found.read_text(), found.stat().st_mode & 0o777, found.stat().st_mtime) == ("print()", 0o644, 1_600_000_000)
     assert (tmp_path / "code" / "same.py").read_text() == "print()"
@@ -298,5 +317,89 @@ async def test_files_of_images_that_no_daemon_has_are_deleted(daemon: FakeDocker
     await engine.sweep(list)
     assert folder.is_dir()
     daemon.refuses["GET /images"] = (404, "no such image")
-    assert await engine.sweep(list) == [f"files of image {'1' * 12}"]
+    await engine.sweep(list)
     assert not folder.parent.exists()
+
+
+async def test_files_of_an_image_that_were_deleted_are_copied_again(
+    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after ``docker image prune`` and a download of the same image."""
+    from jupyter_smx.engines.docker.images import opt_ml_files  # noqa: PLC0415 - Docker's library
+
+    copies = []
+
+    async def copy(*arguments: Any) -> str:
+        folder = image_parts.files_folder(tmp_path, IMAGE)
+        copies.append(arguments)
+        folder.mkdir(parents=True)
+        return str(folder)
+
+    monkeypatch.setattr(opt_ml_files, "provide", copy)
+    looked_as(daemon, {users.ContainerUser("").name(): (0, report(files=True))})
+    engine = engine_at(daemon, tmp_path)
+    for _ in range(2):
+        await engine.resolve_image("ml:1", lambda _step: None)
+    assert len(copies) == 1
+    image_parts.files_folder(tmp_path, IMAGE).rmdir()
+    await engine.resolve_image("ml:1", lambda _step: None)
+    assert len(copies) == 2
+
+
+async def test_two_names_of_one_image_are_copied_once(
+    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jupyter_smx.engines.docker.images import opt_ml_files  # noqa: PLC0415 - Docker's library
+
+    fetched = []
+
+    def fetch(_api: Any, _container: str, part: Path) -> tuple[int, None]:
+        fetched.append(part)
+        part.mkdir(parents=True)
+        (part / "model.bin").write_text("weights")
+        return 1, None
+
+    monkeypatch.setattr(opt_ml_files, "_fetch", fetch)
+    name = users.ContainerUser("").name()
+    looked_as(daemon, {name: (0, report(files=True)), "": (0, report(files=True, uid=os.getuid()))})
+    engine = engine_at(daemon, tmp_path)
+    await asyncio.gather(
+        *(engine.resolve_image("ml:1", lambda _step: None, settings=settings) for settings in ((), ("user",)))
+    )
+    assert len(fetched) == 1
+    assert (image_parts.files_folder(tmp_path, IMAGE) / "model.bin").read_text() == "weights"
+
+
+async def test_a_full_disk_of_this_machine_is_not_an_error_of_the_daemon(
+    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jupyter_smx.engines.docker.images import opt_ml_files  # noqa: PLC0415 - Docker's library
+
+    def fetch(*_arguments: Any) -> tuple[int, OSError]:
+        return 0, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(opt_ml_files, "_fetch", fetch)
+    looked_as(daemon, {users.ContainerUser("").name(): (0, report(files=True))})
+    with pytest.raises(RefusedError, match=r"data_dir: .*No space left on device"):
+        await engine_at(daemon, tmp_path).resolve_image("ml:1", lambda _step: None)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_errors_of_the_disk_are_returned_and_those_of_the_connection_are_raised(tmp_path: Path, number: int) -> None:
+    from jupyter_smx.engines.docker.images.opt_ml_files import _fetch  # noqa: PLC0415 - Docker's library
+
+    def chunks(error: OSError) -> Any:
+        raise error
+        yield b""
+
+    class Api:
+        def get_archive(self, *_words: str) -> Any:
+            return chunks(self.error), {}
+
+        error: OSError = OSError(number, os.strerror(number))
+
+    count, trouble = _fetch(Api(), "c1", tmp_path / "part")
+    assert (count, trouble is not None and trouble.errno) == (0, number)
+    Api.error = ConnectionResetError(errno.ECONNRESET, "reset")
+    with pytest.raises(ConnectionResetError):
+        _fetch(Api(), "c1", tmp_path / "other")

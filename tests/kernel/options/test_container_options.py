@@ -190,7 +190,7 @@ def test_an_option_of_docker_names_what_jobs_have_and_the_page(option: str, inst
 def test_a_keyword_of_docker_names_what_jobs_have_and_the_page() -> None:
     with pytest.raises(ValidationError, match="volumes is not an option") as refused:
         smx.train("pass", volumes={"/d": "/d"})  # type: ignore[call-arg]  # what is refused
-    assert "Use mounts=SOURCE:TARGET" in refused.value.cure
+    assert "Use mounts=['SOURCE:TARGET']" in refused.value.cure
 
 
 def test_an_option_that_jobs_have_is_not_docker_s() -> None:

@@ -146,7 +146,7 @@ def test_the_magics_the_command_line_and_python_take_it(found: Any) -> None:
 def test_wrong_values_are_refused_in_the_spelling_of_their_place(found: Any) -> None:
     assert found["twice"].startswith("--volume-size is given twice: 1 and 2.")
     assert "Did you mean --volume-size" in found["near"]
-    assert found["near keyword"] == "smx.train: volume_sze is not an option. Did you mean volume_size?"
+    assert found["near keyword"] == "smx.train: volume_sze is not an option. Did you mean volume_size or shm_size?"
     assert found["wrong type"].startswith("volume_size='many' is not a number of GiB. It is a whole number from 0")
     assert found["request check"].startswith("--volume-size: 2000. It is a whole number from 0 to 1024.")
 

@@ -68,4 +68,9 @@ def test_another_value_is_refused_with_the_two_that_there_are(option: str) -> No
     with pytest.raises(ValidationError, match="image, default") as refused:
         spec_of("train", f"--image a --{option} 1000", "pass")
     assert refused.value.field == option
-    assert refused.value.cure
+    assert refused.value.cure == "Leave it out; the default is as the engine is configured."
+
+
+def test_an_image_with_a_folder_of_code_needs_its_entry_point(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError):
+        spec_of("train", f"-e docker --image smlike:1 --source-dir {tmp_path}")

@@ -67,9 +67,9 @@ def _provide(
             entry_point.print_note(f"requirements are those of an earlier job of this image, in {found.packages}.")
             return virtual_environment.make(host_info.path(FOLDER), [found.packages, *_image_packages()]), found
         packages = _install(spec, host_info, lines, code)
+        programs = os.path.join(host_info.path(FOLDER), "bin")
         with contextlib.suppress(OSError):
-            if is_locked:
-                programs = os.path.join(host_info.path(FOLDER), "bin")
+            if is_locked and kept_packages.can_keep(packages, programs):
                 kept_packages.keep(KEPT_PACKAGES, name, packages, programs)
                 entry_point.print_note("requirements are kept for later jobs of this image.")
     return packages, None
@@ -90,7 +90,7 @@ def _install(spec: CompleteSpec, host_info: HostInfo, lines: List[str], code: st
             "Use an image with pip, or install the packages when you build the image."
         )
     home = host_info.path(FOLDER)
-    entry_point.print_note(f"requirements are installed into {home}, for this job only.")
+    entry_point.print_note(f"requirements are installed into {home}, a folder of this job.")
     packages = virtual_environment.make(home, _image_packages())
     cache = ["--cache-dir", host_info.path(*_CACHE)] if spec["warm_pool"] else ["--no-cache-dir"]
     pip = [os.path.join(home, "bin", "python"), "-I", "-m", "pip", "install", "--no-input", "--progress-bar", "off"]

@@ -7,6 +7,7 @@ changes afterwards. Jobs only read there: what a script installs itself goes els
 from __future__ import annotations
 
 import contextlib
+import csv
 import fcntl
 import hashlib
 import json
@@ -20,8 +21,10 @@ from typing import Iterator, List, Mapping, NamedTuple, Optional
 
 from jupyter_smx.agent.system.files import rmtree
 
-_LOCAL = re.compile(r"(?:-e|--editable|-f|--find-links|-r|--requirement)\b|[./]|.*(?:file:|# content )")
-"""Lines of requirements that name files, which may change while the line stays."""
+_CHANGING = re.compile(
+    r"(?:-e|--editable|-f|--find-links|-r|--requirement)\b|[./]|.*(?:file:|# content |\b(?:git|hg|svn|bzr)\+)"
+)
+"""Lines of requirements that name files or branches, which may change while the line stays."""
 _LOCAL_VARIABLES = ("PIP_FIND_LINKS", "PIP_REQUIREMENT", "PIP_CONSTRAINT", "PIP_CONFIG_FILE")
 _PIP = "PIP_"
 _READ_ONLY = ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
@@ -37,7 +40,7 @@ class KeptSet(NamedTuple):
 
 def name_of(lines: List[str], environ: Mapping[str, str]) -> str:
     """Return the name of a set of requirements, "" if its files may change although its lines stay."""
-    if any(map(_LOCAL.match, lines)) or any(environ.get(name) for name in _LOCAL_VARIABLES):
+    if any(map(_CHANGING.match, lines)) or any(environ.get(name) for name in _LOCAL_VARIABLES):
         return ""
     options = {name: value for name, value in environ.items() if name.startswith(_PIP)}
     facts = [lines, options, sys.version_info[:2], platform.machine()]
@@ -67,6 +70,20 @@ def find(top: str, name: str) -> Optional[KeptSet]:
     with contextlib.suppress(OSError):
         os.utime(os.path.join(top, f"{name}.lock"))
     return KeptSet(os.path.join(folder, "packages"), os.path.join(folder, "bin"))
+
+
+def can_keep(packages: str, programs: str) -> bool:
+    """Return True if pip installed into these two folders only; some wheels have libraries or data beside them."""
+    for entry in os.listdir(packages):
+        record = os.path.join(packages, entry, "RECORD")
+        if not entry.endswith(".dist-info") or not os.path.exists(record):
+            continue
+        with open(record, encoding="utf-8", newline="") as file:
+            for row in csv.reader(file):
+                path = os.path.normpath(os.path.join(packages, row[0])) if row else packages
+                if not f"{path}/".startswith((f"{packages}/", f"{programs}/")):
+                    return False
+    return True
 
 
 def keep(top: str, name: str, packages: str, programs: str) -> None:

@@ -34,23 +34,27 @@ class PipEnd(NamedTuple):
 
 
 class RetryWatch:
-    """Measures for how long pip has only repeated failed connections, and when ``patience`` seconds are over."""
+    """Measures for how long pip has only repeated failed connections, and when ``patience`` seconds are over.
 
-    def __init__(self, now: float, patience: float) -> None:
+    A single failure says little: a slow index may answer the second time.
+    """
+
+    def __init__(self, patience: float) -> None:
         self._patience = patience
-        self._last_progress = now
-        self._is_retrying = False
+        self._first_retry = 0.0
+        self._retries = 0
 
     def update(self, line: str, now: float) -> None:
         """Process a line of pip's."""
         if _RETRY.search(line):
-            self._is_retrying = True
+            self._first_retry = self._first_retry if self._retries else now
+            self._retries += 1
         elif line.strip():
-            self._is_retrying, self._last_progress = False, now
+            self._retries = 0
 
     def remaining(self, now: float) -> Optional[float]:
         """Return the seconds until pip is to be ended, None if it makes progress."""
-        return max(0.0, self._last_progress + self._patience - now) if self._is_retrying else None
+        return max(0.0, self._first_retry + self._patience - now) if self._retries > 1 else None
 
 
 def run_pip(words: List[str], folder: str, patience: float = _PATIENCE) -> PipEnd:
@@ -60,7 +64,7 @@ def run_pip(words: List[str], folder: str, patience: float = _PATIENCE) -> PipEn
         words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as pip:
         assert pip.stdout is not None  # noqa: S101 - for the type checker
-        watch = RetryWatch(time.monotonic(), patience)
+        watch = RetryWatch(patience)
         for line in _lines(pip.stdout, watch):
             last.append(line)
             watch.update(line, time.monotonic())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from msgspec import Struct
 from jupyter_smx.agent.paths import INTERFACE, KEPT_PACKAGES, ML, PORT
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, SKELETON
-from jupyter_smx.engines.docker.containers import allowed_mounts, gpus, image_parts, isolation
+from jupyter_smx.engines.docker.containers import allowed_mounts, gpus, image_parts, isolation, kept_files
 from jupyter_smx.engines.docker.containers.image_parts import NO_PARTS, ImageParts
 from jupyter_smx.engines.docker.daemon import cli_config
 from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
@@ -52,14 +51,13 @@ _NO_EXTERNAL_DNS = {"Dns": ["127.0.0.1"], "DnsOptions": ["timeout:1", "attempts:
 Some daemons send no answer then, so the resolver must not wait long.
 """
 _HOST_GATEWAY = "host-gateway"
-_MACHINE = f"host.docker.internal:{_HOST_GATEWAY}"
+_MACHINE_NAME = "host.docker.internal"
+_MACHINE = f"{_MACHINE_NAME}:{_HOST_GATEWAY}"
 """Docker's name of the machine in containers, and its word for the address; Podman has the name by itself."""
 NO_GPU_VARIABLES = {"NVIDIA_VISIBLE_DEVICES": "void"}
 """If NVIDIA's runtime is the default, images request all GPUs by this variable, and get them."""
-KEPT_PACKAGES_FOLDER = "image-packages"
-"""Folder of the data folder with the requirements and the ``.pyc`` files that jobs keep, by image and user."""
-BYTECODE_FOLDER = "pycache"
-_BYTECODE = f"{KEPT_PACKAGES}/{BYTECODE_FOLDER}"
+_BYTECODE = "/run/smx-bytecode"
+"""Path in a container of the ``.pyc`` files of its image."""
 TMP = "/tmp"  # noqa: S108 - the container's own, the only place that each user of it can write to
 _HOME = TMP
 _DIGITS = 12
@@ -222,8 +220,7 @@ def container_plan(
     """
     asked = container(request, plan, folder, archive, python, settings, parts)
     found = {posixpath.normpath(path) for path in parts.volumes}
-    kept = bind_mount(kept_packages_folder(request.image, settings), KEPT_PACKAGES, closed=False)
-    asked["HostConfig"]["Mounts"] += [kept, *_override_volumes(found, folder)]
+    asked["HostConfig"]["Mounts"] += [*_kept_files(request, settings, parts), *_override_volumes(found, folder)]
     asked["HostConfig"]["Mounts"] += [allowed_mounts.daemon_mount(mount) for mount in request.mounts]
     mounted = {mount.target for mount in request.mounts}
     own = {TMP, ML, *(f"{ML}/{name}" for name in OPT_ML_FOLDERS)}
@@ -239,10 +236,24 @@ def container_plan(
     )
 
 
-def kept_packages_folder(image: str, settings: Settings) -> str:
-    """Return the folder of this machine for the requirements that jobs of an image keep, of one user of jobs."""
-    name = re.sub(r"[^\w.-]", "-", f"{image.rpartition(':')[2]}-{settings.user}")
-    return posixpath.join(settings.data_dir, KEPT_PACKAGES_FOLDER, name)
+def _kept_files(request: ClusterRequest, settings: Settings, parts: ImageParts) -> list[dict[str, Any]]:
+    """Return the mounts of what all hosts of the image keep."""
+    name = kept_files.folder_name(request.image, settings.user)
+    folders = {kept_files.PACKAGES: KEPT_PACKAGES}
+    if _keeps_bytecode(request, parts):
+        folders[kept_files.BYTECODE] = _BYTECODE
+    return [
+        bind_mount(posixpath.join(settings.data_dir, folder, name), target, closed=False)
+        for folder, target in folders.items()
+    ]
+
+
+def _keeps_bytecode(request: ClusterRequest, parts: ImageParts) -> bool:
+    """Return True if hosts share the ``.pyc`` files that their image lacks.
+
+    Not with mounts: two folders that jobs mount at one path may have files of the same name, size and second.
+    """
+    return not parts.has_bytecode and not request.mounts
 
 
 def _is_connected_after_start(request: ClusterRequest, settings: Settings) -> bool:
@@ -276,7 +287,15 @@ def container(
         "Image": request.image,
         "Hostname": plan.host,
         "User": settings.user,
-        "Entrypoint": [*parts.entrypoint, python, *_options(parts), AGENT_ARCHIVE, "serve", HOST_FOLDER, "--contained"],
+        "Entrypoint": [
+            *parts.entrypoint,
+            python,
+            *_options(request, parts),
+            AGENT_ARCHIVE,
+            "serve",
+            HOST_FOLDER,
+            "--contained",
+        ],
         "Cmd": [],
         "WorkingDir": parts.workdir if parts.entrypoint and parts.workdir else "/",
         "StopSignal": "SIGTERM",
@@ -295,14 +314,14 @@ def container(
 
 def _environment(request: ClusterRequest, plan: HostSpec, settings: Settings, parts: ImageParts) -> dict[str, str]:
     reachable = {} if _is_isolated(request, settings) else settings.proxies
-    ways_out = cli_config.add_no_proxy(reachable, [host.host for host in request.hosts])
-    compiled = {} if parts.has_bytecode else {"PYTHONPYCACHEPREFIX": _BYTECODE}
-    return {**ways_out, **compiled, **settings.variables, **_identity(plan, parts)}
+    near = [*(host.host for host in request.hosts), _MACHINE_NAME]
+    bytecode = {"PYTHONPYCACHEPREFIX": _BYTECODE} if _keeps_bytecode(request, parts) else {}
+    return {**cli_config.add_no_proxy(reachable, near), **bytecode, **settings.variables, **_identity(plan, parts)}
 
 
-def _options(parts: ImageParts) -> list[str]:
+def _options(request: ClusterRequest, parts: ImageParts) -> list[str]:
     """Return the options of the agent's Python, which reads no variables."""
-    return ["-I"] if parts.has_bytecode else ["-I", "-X", f"pycache_prefix={_BYTECODE}"]
+    return ["-I", *(["-X", f"pycache_prefix={_BYTECODE}"] if _keeps_bytecode(request, parts) else [])]
 
 
 def _identity(plan: HostSpec, parts: ImageParts) -> dict[str, str]:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines.docker.containers import container_spec
+from jupyter_smx.engines.docker.containers import container_spec, kept_files
 from jupyter_smx.engines.docker.containers.image_parts import NO_PARTS, ImageParts
 from jupyter_smx.engines.machine import agent_zipapp, request_validation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest
     from jupyter_smx.engines.docker.daemon.users import ContainerUser
     from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
     from jupyter_smx.engines.machine.host_folder import HostFolder
 
-_UNUSED_SECONDS = 30 * 86_400
-_NEVER_STORED = ("opt/ml", "tmp", "dev")
 _DAEMON = "daemon"
 """File in a cluster's folder that no job can write: the address of the daemon that has its containers."""
 
@@ -45,7 +40,7 @@ def prepare(
         folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
         archive = agent_zipapp.write_archive(folders.root)
         archive.chmod(0o644)
-        _make_kept_packages(Path(container_spec.kept_packages_folder(request.image, settings)), users)
+        kept_files.make(folders.root, kept_files.folder_name(request.image, settings.user), users)
         cluster = folders.clusters / request.cluster
         cluster.mkdir(mode=0o700, exist_ok=True)
         if not read_daemon_url(folders, request.cluster):  # also if a kill or a full disk left the file empty
@@ -60,41 +55,6 @@ def prepare(
     except OSError as problem:
         raise request_validation.not_writable_error(folders.root, problem) from problem
     return archive
-
-
-def _make_kept_packages(folder: Path, users: ContainerUser) -> None:
-    if not folder.is_dir():
-        folder.parent.mkdir(mode=0o700, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        users.chown(folder)
-    _make_bytecode_folder(folder / container_spec.BYTECODE_FOLDER, users)
-
-
-def _make_bytecode_folder(folder: Path, users: ContainerUser) -> None:
-    """Make the folder for ``.pyc`` files, or record that it is used.
-
-    Files take the places of the folders where jobs write. Python compiles what is imported from there without storing
-    it: the next job may have another file of the same name, size and second, for which a ``.pyc`` file would count.
-    """
-    (folder / "opt").mkdir(parents=True, exist_ok=True)
-    for name in _NEVER_STORED:
-        (folder / name).touch()
-    users.chown(folder, folder / "opt")
-    os.utime(folder)
-
-
-def prune_kept_packages(root: Path, now: float) -> None:
-    """Delete requirements and ``.pyc`` files that jobs kept, and that none has used for a month. Blocks."""
-    kept = root / container_spec.KEPT_PACKAGES_FOLDER
-    for lock in kept.glob("*/*.lock"):
-        with suppress(OSError):
-            if now - lock.stat().st_mtime > _UNUSED_SECONDS:
-                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
-                lock.unlink()
-    for folder in kept.glob(f"*/{container_spec.BYTECODE_FOLDER}"):
-        with suppress(OSError):
-            if now - folder.stat().st_mtime > _UNUSED_SECONDS:
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_daemon_url(folders: ClusterFolders, cluster: str) -> str:

@@ -53,7 +53,7 @@ class ImageParts(Struct, frozen=True):
     closed_volumes: tuple[str, ...] = ()
     """Those of the volumes that jobs cannot write to."""
     has_bytecode: bool = True
-    """False if the image has no ``.pyc`` files of Python's own modules, so that each container would compile them."""
+    """False if most packages of the image have no ``.pyc`` file, so that each container would compile them."""
 
     def user_numbers(self) -> str:
         """Return the image's user as ``uid:gid``, "" if it does not count."""

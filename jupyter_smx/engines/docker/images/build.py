@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
@@ -12,6 +13,7 @@ from urllib.parse import urlencode
 from docker.utils.build import tar
 
 from jupyter_smx.engines.base import PullProgress
+from jupyter_smx.engines.docker.daemon import cli_config
 from jupyter_smx.engines.docker.daemon.error_patterns import ErrorPattern, first_match
 from jupyter_smx.engines.docker.daemon.json_stream import JsonStream, StreamError
 from jupyter_smx.engines.docker.images import registry
@@ -20,7 +22,7 @@ from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.text import format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 
@@ -28,12 +30,13 @@ _DOCKERFILE = "Dockerfile"
 _IGNORE = ".dockerignore"
 _MAX_BUILDS = 2
 """Builds at the same time; the steps of one use all processors."""
+_STEP_FAILED = "returned a non-zero code"
+_FULL_DISK = ErrorPattern(
+    ("no space left on device",),
+    "The daemon stores images on its disk.",
+    "Free some space on that disk; {program} system df shows its use.",
+)
 _REASONS = (
-    ErrorPattern(
-        ("no space left on device",),
-        "The daemon stores images on its disk.",
-        "Free some space on that disk; {program} system df shows its use.",
-    ),
     ErrorPattern(
         ("buildkit", "unknown instruction: (eof|<<)", "unknown flag"),
         "The daemon's own builder does not have this feature of Dockerfiles.",
@@ -52,7 +55,7 @@ class ImageBuilder:
     """Builds of one daemon; ``seconds`` is the time limit of a connection."""
 
     def __init__(self, url: str, kind: DaemonInfo, seconds: float) -> None:
-        self._kind = kind
+        self._url, self._kind = url, kind
         # A step may print nothing for as long as it takes.
         self._stream = JsonStream(url, kind, "the build of an image", seconds, is_patient=True)
         self._slots = asyncio.Semaphore(_MAX_BUILDS)
@@ -64,22 +67,19 @@ class ImageBuilder:
         :raises RefusedError: there is no Dockerfile, the folder cannot be packed, or a step failed.
         :raises UnavailableError: the daemon does not answer.
         """
-        folder, name = _locate(path)
         say(PullProgress("waiting for other builds"))
         async with self._slots:
             say(PullProgress("packing its folder"))
             in_thread = asyncio.get_running_loop().run_in_executor
+            folder, name = await in_thread(self._threads, _locate, path)
             with await in_thread(self._threads, _pack, folder, name) as context:
                 logins = await in_thread(self._threads, registry.read_all_logins)
-                return await self._send(path, name, context, logins, say)
+                proxies = await in_thread(self._threads, cli_config.read_proxies, self._url)
+                return await self._send(path, context, _build_request(name, _size_of(context), logins, proxies), say)
 
-    async def _send(
-        self, path: str, name: str, context: IO[bytes], logins: str, say: Callable[[PullProgress], None]
-    ) -> str:
-        size = context.seek(0, 2)
-        context.seek(0)
+    async def _send(self, path: str, context: IO[bytes], head: bytes, say: Callable[[PullProgress], None]) -> str:
+        size = _size_of(context)
         progress = BuildProgress()
-        head = _build_request(name, size, logins)
 
         def on_sent(sent: int) -> None:
             say(PullProgress(f"sending its folder, {format_size(sent)} of {format_size(size)}"))
@@ -136,8 +136,15 @@ def _pack(folder: Path, name: str) -> IO[bytes]:
     return packed
 
 
-def _build_request(name: str, size: int, logins: str) -> bytes:
-    query = urlencode({"dockerfile": name, "rm": 1, "forcerm": 1})
+def _size_of(file: IO[bytes]) -> int:
+    size = file.seek(0, 2)
+    file.seek(0)
+    return size
+
+
+def _build_request(name: str, size: int, logins: str, proxies: Mapping[str, str]) -> bytes:
+    arguments = {"buildargs": json.dumps(proxies)} if proxies else {}  # as docker build passes them
+    query = urlencode({"dockerfile": name, "rm": 1, "forcerm": 1, **arguments})
     lines = [
         f"POST /build?{query} HTTP/1.1",
         *("Host: docker", "Connection: close", "Content-Type: application/x-tar", f"Content-Length: {size}"),
@@ -147,7 +154,9 @@ def _build_request(name: str, size: int, logins: str) -> bytes:
 
 
 def _build_error(path: str, words: str, progress: BuildProgress, kind: DaemonInfo) -> RefusedError:
-    reason = first_match(_REASONS, f"{words} {progress.log_tail()}") or _OTHER
+    # The log of a step that failed has the words of the user's own programs.
+    of_daemon = () if _STEP_FAILED in words else _REASONS
+    reason = first_match((_FULL_DISK,), f"{words} {progress.log_tail()}") or first_match(of_daemon, words) or _OTHER
     place = f" at {progress.step}" if progress.step else ""
     log = f"Its log ends with: {progress.log_tail()}" if progress.log_tail() else ""
     return RefusedError(

@@ -11,10 +11,11 @@ from jupyter_smx.engines.docker.images.pull_progress import LayerProgress
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_STEP = re.compile(r"Step (\d+)/(\d+) : (.*)")
-_BUILT = re.compile(r"Successfully built ([0-9a-f]+)")
+_STEP = re.compile(r"step (\d+)/(\d+) ?: (.*)", re.IGNORECASE)
+"""A step of a Dockerfile; Podman's builder writes STEP."""
+_BUILT = re.compile(r"Successfully built ([0-9a-f]{12,64})$")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
-_OWN_LINE = re.compile(r" *---> |Removing intermediate container|Step \d+/\d+ : ")
+_OWN_LINE = re.compile(r" *--->? |Removing intermediate container|COMMIT|step \d+/\d+ ?: ", re.IGNORECASE)
 """Lines of the daemon about its own work, which say nothing about a failed step."""
 _MAX_LINES, _MAX_LENGTH = 5, 200
 """Lines of the log, and letters of a line, that an error quotes."""
@@ -48,7 +49,7 @@ class BuildProgress:
             self.step = f"step {step[1]} of {step[2]} ({words})"
             self._layers = LayerProgress()
         if built := _BUILT.match(text):
-            self.image = self.image or built[1]
+            self.image = built[1]
         if text and not _OWN_LINE.match(text):
             self._log.append(text[:_MAX_LENGTH])
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
@@ -26,7 +27,6 @@ from jupyter_smx.python_version import MIN_PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
     from jupyter_smx.engines.docker.images.image_config import ContainerReport
@@ -94,6 +94,10 @@ class InspectedImage(Struct, frozen=True):
             python_version=self.python_version,
         )
 
+    def has_files(self) -> bool:
+        """Return True unless its files of ``/opt/ml`` were deleted from this machine meanwhile. Blocks."""
+        return not self.parts.files or Path(self.parts.files).is_dir()
+
     def with_digest(self, name: str, told: Mapping[str, Any]) -> InspectedImage:
         """Return a copy with the digest of ``name`` at its registry, from the daemon's answer."""
         return replace(self, digest=registry.repo_digest(name, told.get("RepoDigests")))
@@ -133,6 +137,7 @@ class Images:
         self._data_dir = data_dir
         self._can_own_files = can_own_files
         self._arch = ""
+        self._copy_lock = asyncio.Lock()
         self.under_way: set[str] = set()
         """Names of the containers that look at an image now."""
 
@@ -202,13 +207,15 @@ class Images:
             raise self._missing_error(name, problem) from problem
         key = _cache_key(told["Id"], settings)
         found = self.cache.get(key)
-        if found is None:
+        if found is None or not await asyncio.to_thread(found.has_files):
             await self._check_machine(name, told)
-            say(PullProgress("Looking for Python in the image"))
-            found = self.cache[key] = await self._examine(name, told, settings)
+            found = self.cache[key] = await self._examine(name, told, settings, say)
         return found.with_digest(name, told)
 
-    async def _examine(self, name: str, told: Mapping[str, Any], settings: Sequence[str]) -> InspectedImage:
+    async def _examine(
+        self, name: str, told: Mapping[str, Any], settings: Sequence[str], say: Callable[[PullProgress], None]
+    ) -> InspectedImage:
+        say(PullProgress("Looking for Python in the image"))
         config, image = image_config.parse_config(told), str(told["Id"])
         entrypoint = config.entrypoint if image_parts.ENTRYPOINT in settings else ()
         volumes = _volumes(name, told)
@@ -219,6 +226,7 @@ class Images:
         if image_parts.USER in settings:
             parts = replace(parts, user=self._checked_user(name, report))
         if report.has_files and self._data_dir is not None:
+            say(PullProgress("Copying the files that the image has in /opt/ml"))
             parts = replace(parts, files=await self._provide_files(image, self._data_dir))
         return InspectedImage(
             image,
@@ -229,8 +237,10 @@ class Images:
             has_train=report.has_train,
         )
 
-    def _checked_user(self, name: str, report: ContainerReport) -> ImageUser | None:
-        if report.user is not None and not self._can_own_files(report.user.uid):
+    def _checked_user(self, name: str, report: ContainerReport) -> ImageUser:
+        if report.user is None:
+            raise self._problem(name).unknown_user()
+        if not self._can_own_files(report.user.uid):
             raise self._problem(name).unowned_user(report.user.numbers(), self._user())
         return report.user
 
@@ -242,7 +252,8 @@ class Images:
 
     async def _provide_files(self, image: str, data_dir: Path) -> str:
         config = probe_container.container_config(image, ["true"], self._user(), self._labels, self._daemon.kind)
-        return await opt_ml_files.provide(self._daemon, self.under_way, data_dir, image, config, _STEP_TIMEOUT)
+        async with self._copy_lock:  # two names, or settings, of one image may be examined at the same time
+            return await opt_ml_files.provide(self._daemon, self.under_way, data_dir, image, config, _STEP_TIMEOUT)
 
     def _problem(self, name: str) -> python_errors.ImageProblem:
         return python_errors.ImageProblem(name, self._daemon.kind.program)

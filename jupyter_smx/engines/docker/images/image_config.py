@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 REPORT_SCRIPT = """
 import json, os, sys
+from importlib.util import cache_from_source
 def closed(path):
     found = []
     while path not in ("", "/"):
@@ -33,6 +34,16 @@ def holds(path):
         return bool(os.listdir(path))
     except OSError as error:
         return not isinstance(error, (FileNotFoundError, NotADirectoryError))
+def compiled():
+    of_packages = []
+    for folder in sys.path:
+        if folder.endswith("-packages") and os.path.isdir(folder):
+            for package in sorted(os.listdir(folder))[:200]:
+                path = os.path.join(folder, package, "__init__.py")
+                if os.path.exists(path):
+                    of_packages.append(os.path.exists(cache_from_source(path)))
+    found = of_packages or [os.path.exists(cache_from_source(json.__file__))]
+    return sum(found) * 2 >= len(found)
 library = os.path.realpath(os.__file__)
 folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
 try:
@@ -42,7 +53,7 @@ try:
         "closed": sorted({*closed(sys.executable), *closed(os.path.realpath(sys.executable)), *closed(library)}),
         "train": any(os.access(os.path.join(folder, "train"), os.X_OK) for folder in folders),
         "files": holds("/opt/ml"),
-        "bytecode": os.path.exists(json.__spec__.cached or ""),
+        "bytecode": compiled(),
     }))
 except OSError:
     pass
@@ -51,7 +62,7 @@ except OSError:
 
 
 class ImageConfig(Struct, frozen=True):
-    """Settings of an image: ``USER``, ``WORKDIR``, ``ENTRYPOINT``, ``CMD``."""
+    """Settings of an image: ``USER`` ("" for root), ``WORKDIR``, ``ENTRYPOINT``, ``CMD``."""
 
     user: str = ""
     workdir: str = ""
@@ -69,7 +80,7 @@ class ContainerReport(Struct, frozen=True):
     has_files: bool = False
     """True if the image has something in ``/opt/ml``."""
     has_bytecode: bool = True
-    """False if the ``.pyc`` files of Python's own modules are missing."""
+    """False if most packages have no ``.pyc`` file; without packages, if Python's own modules have none."""
     python_version: str = ""
     """Version of the Python that wrote the report, as ``3.11``."""
 
@@ -77,8 +88,9 @@ class ContainerReport(Struct, frozen=True):
 def parse_config(told: Mapping[str, Any]) -> ImageConfig:
     """Read the settings of an image from the daemon's description of it."""
     config = told.get("Config") or {}
+    user = str(config.get("User") or "")
     return ImageConfig(
-        user=str(config.get("User") or ""),
+        user="" if user.partition(":")[0] in ("root", "0") else user,
         workdir=str(config.get("WorkingDir") or ""),
         entrypoint=_words(config.get("Entrypoint")),
         cmd=_words(config.get("Cmd")),
@@ -97,6 +109,11 @@ def parse_report(said: str) -> ContainerReport:
         with suppress(ValueError, TypeError, KeyError, AttributeError):
             told = json.loads(line)
             user = ImageUser(int(told["uid"]), int(told["gid"]), tuple(told["groups"]), told["name"], told["home"])
-            has_train, has_files, has_bytecode = (bool(told[name]) for name in ("train", "files", "bytecode"))
-            return ContainerReport(user, tuple(told["closed"]), has_train, has_files, has_bytecode)
+            return ContainerReport(
+                user,
+                closed=tuple(told.get("closed", ())),
+                has_train=bool(told.get("train")),
+                has_files=bool(told.get("files")),
+                has_bytecode=bool(told.get("bytecode", True)),
+            )
     return ContainerReport()

@@ -10,6 +10,8 @@ import io
 import os
 import secrets
 import tarfile
+import time
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 _TIMEOUT = 3600.0
 """Seconds that the daemon may take to send the files: an image may have large models there."""
 _READABLE, _OPEN_FOLDER = 0o444, 0o755
+_PART = ".part-"
 
 
 class _Chunks(io.RawIOBase):
@@ -63,11 +66,13 @@ async def provide(
     folder = image_parts.files_folder(data_dir, image)
     if await asyncio.to_thread(folder.is_dir):
         return os.fspath(folder)
-    part = folder.parent.with_name(f"{folder.parent.name}.part-{secrets.token_hex(4)}")
+    part = folder.parent.with_name(f"{folder.parent.name}{_PART}{secrets.token_hex(4)}")
     try:
         async with probe_container.Probe(daemon, under_way, seconds) as probe:
             await probe.create(config)
-            count = await daemon.call(lambda api: _fetch(api, probe.name, part), _TIMEOUT, patience=_TIMEOUT)
+            count, trouble = await daemon.call(lambda api: _fetch(api, probe.name, part), _TIMEOUT, patience=_TIMEOUT)
+        if trouble is not None:
+            raise trouble
         if count:
             await asyncio.to_thread(_move, part, folder)
     except DaemonError as problem:
@@ -81,11 +86,26 @@ async def provide(
     return os.fspath(folder) if count else ""
 
 
-def _fetch(api: Any, container: str, part: Path) -> int:
+def _fetch(api: Any, container: str, part: Path) -> tuple[int, OSError | None]:
+    """Return the number of files, and the error of this machine's disk, which is none of the connection."""
     chunks, _facts = api.get_archive(container, ML)
-    part.mkdir(mode=0o700, parents=True)
-    with tarfile.open(fileobj=io.BufferedReader(_Chunks(chunks)), mode="r|") as archive:
-        return extract(archive, part)
+    try:
+        part.mkdir(mode=0o700, parents=True)
+        with tarfile.open(fileobj=io.BufferedReader(_Chunks(chunks)), mode="r|") as archive:
+            return extract(archive, part), None
+    except tarfile.TarError as problem:
+        raise ConnectionError(f"its archive of {ML} is incomplete ({problem})") from problem
+    except OSError as problem:
+        if problem.errno is None or isinstance(problem, (ConnectionError, TimeoutError)):
+            raise
+        return 0, problem
+
+
+def _remove_unfinished(part: Path, now: float) -> None:
+    """Delete what a kill has left of a copy."""
+    with suppress(OSError):
+        if now - part.stat().st_mtime > _TIMEOUT:
+            rmtree.remove_if_possible(os.fspath(part))
 
 
 def _move(part: Path, folder: Path) -> None:
@@ -120,7 +140,7 @@ def extract(archive: tarfile.TarFile, target: Path) -> int:
             first = files.get(PurePosixPath(*PurePosixPath(member.linkname).parts[1:]))
             if first is None:
                 continue
-            os.link(first, path)
+            os.link(first, path, follow_symlinks=False)  # a link itself, and not a file of this machine
         elif not member.isfile():
             continue
         else:
@@ -147,13 +167,15 @@ async def prune(daemon_at: Callable[[str], Daemon], urls: Iterable[str], data_di
     """
     folder = data_dir / "images"
     paths = await asyncio.to_thread(lambda: [*folder.iterdir()] if folder.is_dir() else [])
-    gone = []
+    deleted = []
     for path in paths:
         image = f"sha256:{path.name}"
-        if ".part-" not in path.name and all([await _is_missing(daemon_at, url, image) for url in urls]):
+        if _PART in path.name:
+            await asyncio.to_thread(_remove_unfinished, path, time.time())
+        elif all([await _is_missing(daemon_at, url, image) for url in urls]):
             await asyncio.to_thread(rmtree.remove_if_possible, os.fspath(path))
-            gone.append(f"files of image {path.name[:12]}")
-    return gone
+            deleted.append(path.name[:12])
+    return deleted
 
 
 async def _is_missing(daemon_at: Callable[[str], Daemon], url: str, image: str) -> bool:

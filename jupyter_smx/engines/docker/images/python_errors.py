@@ -57,14 +57,24 @@ class ImageProblem(Struct, frozen=True):
             cure=f"{follow} it to all users when you build the image: {opened}.",
         )
 
+    def unknown_user(self) -> RefusedError:
+        """Return the error for an image whose container did not report its user."""
+        return RefusedError(
+            f"--user: the user of {self.image!r} is unknown: Python in it reported nothing about itself.",
+            field="user",
+            value="image",
+            rule="The files of a job belong to its user.",
+            cure="Leave out --user image, or check that the image's entry point writes no more after it starts Python.",
+        )
+
     def unowned_user(self, user: str, controller: str) -> RefusedError:
         """Return the error for an image whose user cannot own the host's folder here."""
         return RefusedError(
             f"--user: jobs of {self.image!r} cannot run as its user {user}.",
             field="user",
             value="image",
-            rule=f"The files of a job belong to its user. This controller runs as {controller} and can give them to "
-            "no other user; only a controller of root can.",
+            rule=f"The files of a job belong to its user, and here they can belong to {controller} only. A controller "
+            "of root with a daemon of root can give them to each user.",
             cure=f"Use an image whose USER is {controller}, e.g. {self.program} build with USER {controller}, or leave "
             "out --user image.",
         )

@@ -702,13 +702,13 @@ export interface JobSpec {
   receive: string[];
   role: string;
   image: string;
+  build: string;
+  mounts: Mount[];
+  shm_size: number;
   image_user: "" | "default" | "image";
   image_entrypoint: "" | "default" | "image";
   image_workdir: "" | "default" | "image";
   image_program: boolean;
-  build: string;
-  mounts: Mount[];
-  shm_size: number;
   max_run: number;
   python: string;
   python_version: string;

@@ -23,7 +23,12 @@ describe('the environment of a job', () => {
 
   it('names the image, and its id', async () => {
     const spec = { ...SPEC, image: 'train:1' };
-    const image = { ...IMAGE_SETTINGS, name: 'train:1', id: 'sha256:11', digest: 'train@sha256:22' };
+    const image = {
+      ...IMAGE_SETTINGS,
+      name: 'train:1',
+      id: 'sha256:11',
+      digest: 'train@sha256:22'
+    };
     const jobs = [record({ spec }), record({ spec, image }), record()];
     const found = await Promise.all(
       jobs.map(async job => {
@@ -47,9 +52,12 @@ describe('the environment of a job', () => {
     expect(text).toContain('Mounts/data:/data, cache:/cache:rw');
     expect(text).toContain('Size of /dev/shm1.0 GiB');
     const older = { ...SPEC, mounts: undefined, shm_size: undefined } as unknown as JobSpec;
-    const plain = (await mount(<Environment job={record({ spec: older })} trans={trans} />)).textContent;
-    expect(plain).not.toContain('Mounts');
-    expect(plain).not.toContain('/dev/shm');
+    for (const without of [SPEC, older]) {
+      const plain = (await mount(<Environment job={record({ spec: without })} trans={trans} />))
+        .textContent;
+      expect(plain).not.toContain('Mounts');
+      expect(plain).not.toContain('/dev/shm');
+    }
   });
 
   const folder = {

@@ -33,7 +33,12 @@ describe('the filter', () => {
   it.each(['slurm', 'TRAIN:1', '3fa85f'])('looks at pools too: %s', text => {
     const filter = new Filter();
     filter.text = text;
-    const image = { ...IMAGE_SETTINGS, name: 'team/train:1', id: 'sha256:3fa85f645717', digest: '' };
+    const image = {
+      ...IMAGE_SETTINGS,
+      name: 'team/train:1',
+      id: 'sha256:3fa85f645717',
+      digest: ''
+    };
     const pools = [pool(1), pool(2, { engine: 'slurm', image })];
     expect(filter.pools(pools).map(one => one.id)).toEqual(['pool-2']);
     expect(filter.jobs([job(1), job(2, { engine: 'slurm', image })])).toHaveLength(1);

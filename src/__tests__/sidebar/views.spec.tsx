@@ -56,7 +56,12 @@ describe('the panel', () => {
   });
 
   it('names the image that hosts are made of, of a job and of a pool', async () => {
-    const image = { ...IMAGE_SETTINGS, name: 'hub/train:1', id: 'sha256:3fa85f6457170000', digest: '' };
+    const image = {
+      ...IMAGE_SETTINGS,
+      name: 'hub/train:1',
+      id: 'sha256:3fa85f6457170000',
+      digest: ''
+    };
     const pools = [pool(1, { engine: 'docker', image })];
     model.become(applyListing(EMPTY_STATE, [job(0, { image })], pools, 1).state);
     await waitForRender();

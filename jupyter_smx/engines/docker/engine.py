@@ -392,11 +392,12 @@ class DockerEngine(Engine):
             is_alive = (row.get("Labels") or {}).get(container_spec.CLUSTER) in known()
             return others.is_of_other(row) or is_alive or not looking.isdisjoint(row.get("Names") or ())
 
-        await asyncio.to_thread(kept_files.prune, self._root, time.time())
+        now = time.time()
+        await asyncio.to_thread(kept_files.prune, self._root, now)
         others = await asyncio.to_thread(self._origin_filter)
         urls, owner = await asyncio.to_thread(sweep.daemon_urls, self._folders), container_spec.owner(self.data_dir)
         found = await sweep.sweep(self._daemons, urls, owner, float(self.release_timeout), spare)
-        for image in await prune_image_files(self._daemons.get, ["", *urls], self._root):
+        for image in await prune_image_files(self._daemons.get, ["", *urls], self._root, now):
             self.log.info("Deleted the files in /opt/ml of image %s, which no daemon has any more.", image)
         return found
 

@@ -10,7 +10,6 @@ import io
 import os
 import secrets
 import tarfile
-import time
 from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -160,10 +159,11 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> Non
     os.utime(path, (member.mtime, member.mtime))  # what compiled modules compare
 
 
-async def prune(daemon_at: Callable[[str], Daemon], urls: Iterable[str], data_dir: Path) -> list[str]:
+async def prune(daemon_at: Callable[[str], Daemon], urls: Iterable[str], data_dir: Path, now: float) -> list[str]:
     """Delete the files of images that no daemon has any more; return the ids of these images.
 
     ``urls`` are addresses of daemons, which ``daemon_at`` finds. What a daemon that does not answer may have stays.
+    ``now`` is in seconds since the epoch.
     """
     folder = data_dir / "images"
     paths = await asyncio.to_thread(lambda: [*folder.iterdir()] if folder.is_dir() else [])
@@ -171,7 +171,7 @@ async def prune(daemon_at: Callable[[str], Daemon], urls: Iterable[str], data_di
     for path in paths:
         image = f"sha256:{path.name}"
         if _PART in path.name:
-            await asyncio.to_thread(_remove_unfinished, path, time.time())
+            await asyncio.to_thread(_remove_unfinished, path, now)
         elif all([await _is_missing(daemon_at, url, image) for url in urls]):
             await asyncio.to_thread(rmtree.remove_if_possible, os.fspath(path))
             deleted.append(path.name[:12])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jupyter_smx.testing.docker.fixtures import Docker
     from jupyter_smx.testing.docker.harness import DockerHarness
 
-DELETE = "import pathlib; [path.unlink() for path in pathlib.Path('/').glob('usr/**/*.pyc')]"
+DELETE = "import pathlib, sys; [path.unlink() for path in pathlib.Path(sys.base_prefix).rglob('*.pyc')]"
 IMPORT = """
 import importlib.util, os
 path = importlib.util.find_spec("colorsys").cached
@@ -27,14 +27,14 @@ print(before, os.path.exists(path), path.startswith("/run/smx-bytecode/"))
 """
 OWN_MODULE = """
 import os, sys
-for folder in ("/opt/ml/code", "/tmp"):
+for folder in ("/opt/ml/model", "/tmp"):
     path = os.path.join(folder, f"of_{os.path.basename(folder)}.py")
     with open(path, "w") as file:
         file.write("x = %d")
     os.utime(path, (1, 1))
-sys.path.append("/tmp")
-import of_code, of_tmp
-print(of_code.x, of_tmp.x)
+sys.path += ["/opt/ml/model", "/tmp"]
+import of_model, of_tmp
+print(of_model.x, of_tmp.x)
 """
 
 

@@ -15,7 +15,7 @@ _STEP = re.compile(r"step (\d+)/(\d+) ?: (.*)", re.IGNORECASE)
 """A step of a Dockerfile; Podman's builder writes STEP."""
 _BUILT = re.compile(r"Successfully built ([0-9a-f]{12,64})$")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
-_OWN_LINE = re.compile(r" *--->? |Removing intermediate container|COMMIT|step \d+/\d+ ?: ", re.IGNORECASE)
+_OWN_LINE = re.compile(r" *-{2,3}> |Removing intermediate container|COMMIT|step \d+/\d+ ?: ", re.IGNORECASE)
 """Lines of the daemon about its own work, which say nothing about a failed step."""
 _MAX_LINES, _MAX_LENGTH = 5, 200
 """Lines of the log, and letters of a line, that an error quotes."""

@@ -62,7 +62,7 @@ def test_it_is_installed_for_one_job_and_what_is_there_already_is_not(
         assert (seen["other"], seen["others"].startswith(ml)) == (HERE, False)
         assert seen["path"] == seen["python_path"]
         assert seen["path"][0] == f"{ml}/code"
-        assert f"requirements are installed into {ml}/requirements, for this job only" in record["text"]
+        assert f"requirements are installed into {ml}/requirements, a folder of this job" in record["text"]
         assert record["left_behind"] == []
     gone = "import importlib.util, json; print(json.dumps(importlib.util.find_spec('alpha') is None))"
     assert host.json(gone) is True

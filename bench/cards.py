@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.place import percentile, print_machine
+from jupyter_smx.testing.eventually import eventually_blocking
 
 ROOT = Path(__file__).parent.parent
 # The server and the page of the browser tests, and the plugins of both kinds of tests.
@@ -180,7 +181,7 @@ def live_cards(browser: Browser, server: LabServer) -> tuple[float, float]:
     lab.run_all()
     _wait_executed(lab, 1 + LIVE_CARDS)
     gate.wait_for_job()
-    lab.save()
+    eventually_blocking(lambda: _is_saved(lab), "the notebook is saved", within=60.0)
     lab.page.add_init_script(WATCH_RELOAD % LIVE_CARDS)
     lab.reload("live.ipynb")
     lab.page.wait_for_function("() => window.liveAt !== null", timeout=60_000)
@@ -188,6 +189,12 @@ def live_cards(browser: Browser, server: LabServer) -> tuple[float, float]:
     lab.page.context.close()
     gate.close()
     return live_at - notebook_at, live_at
+
+
+def _is_saved(lab: Lab) -> bool:
+    """Save the notebook; the outputs of cells that start may change it meanwhile."""
+    lab.execute("docmanager:save")
+    return lab.page.locator(".lm-DockPanel-tabBar .jp-mod-dirty").count() == 0
 
 
 def _open(browser: Browser, server: LabServer, notebook: str) -> Lab:

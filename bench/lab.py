@@ -14,7 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bench.crowd import BRIEF, an_id, spec
 from bench.log import GIGABYTE, write_log
 from bench.place import percentile
 from jupyter_smx import controller_launch
@@ -43,6 +42,22 @@ WATCHED = 10.0
 ASK_EVERY = 0.02
 STARTS = 7
 
+CONNECT = """
+import os, sys, time
+from bench.crowd import BRIEF, an_id, spec
+from jupyter_smx import controller_launch
+from jupyter_smx.kernel.client.client import Client
+client = Client(controller_launch.socket_path(), lambda: None)
+"""
+SUBMIT_ALL = """
+for number in range(int(sys.argv[1]), int(sys.argv[2])):
+    client.submit(an_id(number), spec("crowd"))
+"""
+SUBMIT_BRIEF = """
+while True:
+    time.sleep(float(sys.argv[1]))
+    client.submit(BRIEF + os.urandom(14).hex()[:27], spec("brief"))
+"""
 OPENED = """() => new Promise(done => {
   const began = performance.now();
   const rows = () => document.querySelectorAll('#jupyter-smx-panel li').length;
@@ -197,7 +212,7 @@ def crowd_figures(browser: Browser, running: int, installation: Installation) ->
 
     checkout = installation.checkout or ROOT
     with _folder() as folder, _crowd(Path(folder), checkout), _server(Path(folder), installation) as server:
-        _hand_in(running)
+        _hand_in(running, checkout)
         page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
         lab: Lab = Lab(page, server)
         lab.open()
@@ -207,7 +222,7 @@ def crowd_figures(browser: Browser, running: int, installation: Installation) ->
         page.evaluate("document.querySelector('#jupyter-smx-panel').scrollTop = 0")
         before = _client().controller_info().seq
         page.evaluate(WATCH)
-        answers = _ask_meanwhile(server, page)
+        answers = _ask_meanwhile(server, page, checkout)
         tasks, seen = page.evaluate("[window.tasks, window.seen]")
         told, after = _told(before)
     return Figures(opened, frames, tasks, _delays(told, seen), answers, after - before)
@@ -229,16 +244,29 @@ def _told(since: int) -> tuple[dict[tuple[str, int], float], int]:
     return found, since
 
 
-def _hand_in(running: int) -> None:
+@contextmanager
+def _submitter(code: str, checkout: Path, *words: object) -> Iterator[subprocess.Popen[bytes]]:
+    """Submit jobs by a checkout's own code: a controller refuses fields of requests that are newer than itself."""
+    command = [sys.executable, "-c", f"{CONNECT}\n{code}", *map(str, words)]
+    process = subprocess.Popen(command, cwd=checkout, env={**os.environ, "PYTHONPATH": str(checkout)})
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _hand_in(running: int, checkout: Path) -> None:
+    with _submitter(SUBMIT_ALL, checkout, FINISHED, FINISHED + running) as process:
+        if process.wait():
+            raise SystemExit("The jobs could not be submitted.")
     client = _client()
-    for number in range(FINISHED, FINISHED + running):
-        client.submit(an_id(number), spec("crowd"))
     while len([job for job in client.jobs(running) if job.started_at]) < running:
         time.sleep(0.1)
     client.close()
 
 
-def _ask_meanwhile(server: LabServer, page: Page) -> list[float]:
+def _ask_meanwhile(server: LabServer, page: Page, checkout: Path) -> list[float]:
     """Ask the Jupyter server for its own state while the page is watched; gives milliseconds."""
     over, answers = threading.Event(), []
 
@@ -248,19 +276,12 @@ def _ask_meanwhile(server: LabServer, page: Page) -> list[float]:
             server.ask("GET", "api/status")
             answers.append((time.perf_counter() - began) * 1000)
 
-    def hand_in() -> None:
-        client = _client()
-        while not over.wait(1 / BRIEF_JOBS):
-            client.submit(BRIEF + os.urandom(14).hex()[:27], spec("brief"))
-        client.close()
-
-    threads = [threading.Thread(target=ask), threading.Thread(target=hand_in)]
-    for thread in threads:
-        thread.start()
-    page.evaluate("seconds => new Promise(done => setTimeout(done, seconds * 1000))", WATCHED)
+    thread = threading.Thread(target=ask)
+    thread.start()
+    with _submitter(SUBMIT_BRIEF, checkout, 1 / BRIEF_JOBS):
+        page.evaluate("seconds => new Promise(done => setTimeout(done, seconds * 1000))", WATCHED)
     over.set()
-    for thread in threads:
-        thread.join()
+    thread.join()
     return answers
 
 

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 BLOCK = 10
 """Jobs that one checkout runs before the other has its turn."""
+PAUSE = 0.15
+"""Seconds between two jobs, as between two cells: what a controller does after a verdict is over by then."""
 COLD = 7
 """Cold starts of each checkout."""
 IMPORTS = 15
 """Interpreters that are started to measure one import time."""
 
-DRIVER = """
-import json, sys
+DRIVER = f"""
+import json, sys, time
 from bench.place import client, notebook, release_all, wait_for_preload
 from bench.warm import run_one
 with notebook() as shell:
@@ -40,6 +42,8 @@ with notebook() as shell:
         for _ in range(int(count)):
             if kind == "cold":
                 release_all(client())
+            else:
+                time.sleep({PAUSE})
             rows.append(run_one(shell, ()))
         print(json.dumps(rows), flush=True)
 """

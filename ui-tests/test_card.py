@@ -76,17 +76,25 @@ def test_a_job_of_a_kernel_with_other_records_is_told_on_card_and_panel(
 ) -> None:
     environment = f'import os\nos.environ["JUPYTER_SMX_DATA_DIR"] = {str(server.folder / "elsewhere")!r}'
     server.write_notebook(
-        "elsewhere.ipynb", environment, "%load_ext jupyter_smx", f"%%train --name far --wait\n{gate.code}"
+        "elsewhere.ipynb",
+        f"{environment}\n%load_ext jupyter_smx",
+        f"%%train --name away\n{gate.code}",
+        f"%%train --name far --wait\n{gate.code}",
     )
     lab.open("elsewhere.ipynb")
     lab.panel.show()
     lab.run_all()
-    gate.wait_for_job()
+    for _ in range(2):
+        gate.wait_for_job()
     card = lab.card("far")
     expect(card).to_contain_text("This job is not on this Jupyter server")
     expect(card).to_contain_text(re.compile(r"%smx stop far-\w+ stops it"))
     expect(card).to_contain_text("Training")
-    expect(card.get_by_role("button")).to_have_count(0)
+    expect(card.get_by_role("button")).to_have_count(2)
+    away = lab.card("away")
+    away.get_by_role("button", name=re.compile("^Stop: run %smx stop away-")).click()
+    printed = away.get_by_role("log")
+    expect(printed).to_contain_text("after its cells")
     notice = lab.page.locator(".jp-smx-elsewhere")
     notice.locator("summary").click()
     expect(notice).to_contain_text("Run %smx jobs in that notebook")
@@ -94,6 +102,8 @@ def test_a_job_of_a_kernel_with_other_records_is_told_on_card_and_panel(
     gate.open()
     expect(card).to_contain_text("Completed")
     expect(card).not_to_contain_text("not on this Jupyter server")
+    expect(printed).to_contain_text(re.compile(r"away-\w+"), timeout=WAKE)
+    expect(printed).not_to_contain_text("after its cells")
     # The fixture ends the controller of the server only.
     pid = int((server.folder / "elsewhere" / "controller.lock").read_text())
     os.kill(pid, signal.SIGTERM)

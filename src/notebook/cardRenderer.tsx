@@ -30,6 +30,7 @@ import { CARD_MIME_TYPE } from './cardMimeType';
 import type { ICardSnapshot } from './cardSnapshot';
 import { parseCard } from './cardSnapshot';
 import type { ClosedFailures } from './closedFailures';
+import { findKernel } from './kernelLine';
 import { OtherRecordsRemark } from './otherRecordsRemark';
 import { StartLine } from './startLine';
 
@@ -321,7 +322,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
 
   private _otherRecordsRemark(name: string, isOver: boolean): JSX.Element | null {
     return isOver || !this._isElsewhere() ? null : (
-      <OtherRecordsRemark name={name} trans={this.trans} />
+      <OtherRecordsRemark name={name} kernel={findKernel(this)} trans={this.trans} />
     );
   }
 

@@ -1,6 +1,6 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
-import { Widget } from '@lumino/widgets';
+import { Panel, Widget } from '@lumino/widgets';
 
 import type { JobSummary } from '../../_types';
 import { formatMoment } from '../../format/numbers';
@@ -8,7 +8,7 @@ import { CardRenderer } from '../../notebook/cardRenderer';
 import { parseCard } from '../../notebook/cardSnapshot';
 import { EMPTY_STATE } from '../../state/state';
 import { completed, job } from '../fixtures/examples';
-import { FakeModel, waitForRender } from '../fixtures/fakeModel';
+import { button, FakeModel, waitForRender } from '../fixtures/fakeModel';
 
 /** What is known of the file of a notebook. */
 interface INotebook {
@@ -122,6 +122,79 @@ describe('a card whose job this server does not have', () => {
     expect(textContent).not.toContain('last save');
     expect(buttons(widget)).toBe(0);
     widget.dispose();
+  });
+
+  describe('in a notebook with a kernel', () => {
+    type Iopub = { header: { msg_type: string }; content: Record<string, unknown> };
+    const kernel = (status: string, messages: Iopub[], isDone = true): [object, string[]] => {
+      const lines: string[] = [];
+      const requestExecute = ({ code }: { code: string }): object => {
+        lines.push(code);
+        const future = {
+          onIOPub: (_: Iopub): void => undefined,
+          get done(): Promise<void> {
+            messages.forEach(message => future.onIOPub(message));
+            return isDone ? Promise.resolve() : Promise.reject(new Error('Canceled future'));
+          }
+        };
+        return future;
+      };
+      return [{ status, requestExecute }, lines];
+    };
+    const inNotebook = async (kernelOrNull: object | null): Promise<Widget> => {
+      const widget = await draw({ ...there, summary: job(1) }, elsewhere('here'));
+      const notebook = Object.assign(new Panel(), {
+        sessionContext: { session: { kernel: kernelOrNull } }
+      });
+      notebook.addWidget(widget);
+      widget.update();
+      await waitForRender();
+      return notebook;
+    };
+    const press = async (notebook: Widget, label: 'Stop' | 'Log'): Promise<string> => {
+      const line = label === 'Stop' ? 'stop' : 'logs';
+      button(notebook.node, `${label}: run %smx ${line} ${job(1).name} in the kernel`).click();
+      await waitForRender();
+      return notebook.node.querySelector('.jp-smx-printed')?.textContent ?? '';
+    };
+    const iopub = (type: string, content: Record<string, unknown>): Iopub => ({
+      header: { msg_type: type },
+      content
+    });
+
+    it('lets its buttons run the lines there and shows what they print', async () => {
+      const [there, lines] = kernel('idle', [
+        iopub('status', { execution_state: 'busy' }),
+        iopub('stream', { name: 'stdout', text: 'Stopping.\n' }),
+        iopub('display_data', { data: { 'text/plain': 'a table' } }),
+        iopub('error', { ename: 'UsageError', evalue: 'no such job' })
+      ]);
+      const notebook = await inNotebook(there);
+      expect(await press(notebook, 'Stop')).toBe('Stopping.\na table\nUsageError: no such job');
+      expect(await press(notebook, 'Log')).toContain('a table');
+      expect(lines).toEqual([`%smx stop ${job(1).name}`, `%smx logs ${job(1).name}`]);
+      notebook.dispose();
+    });
+
+    it('says that a busy kernel runs them later, that nothing was printed, or that it died', async () => {
+      const never = {
+        status: 'busy',
+        requestExecute: () => ({ done: new Promise(() => undefined) })
+      };
+      const waiting = await inNotebook(never);
+      expect(await press(waiting, 'Log')).toContain('after its cells');
+      const silent = await inNotebook(kernel('idle', [])[0]);
+      expect(await press(silent, 'Stop')).toContain('printed nothing');
+      const dead = await inNotebook(kernel('idle', [], false)[0]);
+      expect(await press(dead, 'Stop')).toContain('was not run: Canceled future');
+      [waiting, silent, dead].forEach(notebook => notebook.dispose());
+    });
+
+    it('has no buttons without one', async () => {
+      const notebook = await inNotebook(null);
+      expect(notebook.node.querySelectorAll('button')).toHaveLength(0);
+      notebook.dispose();
+    });
   });
 
   it('says it of an array too', async () => {

@@ -135,7 +135,9 @@ function imageWords({ spec, image }: IJobRecord): string {
 /** Return the mounts as the option takes them. A server from before an update has none. */
 function mountWords(spec: JobSpec): string {
   const mounts = spec.mounts ?? [];
-  return mounts.map(({ source, target, writable }) => `${source}:${target}${writable ? ':rw' : ''}`).join(', ');
+  return mounts
+    .map(({ source, target, writable }) => `${source}:${target}${writable ? ':rw' : ''}`)
+    .join(', ');
 }
 
 function groupWords({ name, instance_type, instance_count }: InstanceGroup): string {

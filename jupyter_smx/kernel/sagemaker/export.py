@@ -118,6 +118,8 @@ class Export:
         self._variables_file = ""
         """In the folder of code: the variables that were sent."""
         self._notes: list[str] = []
+        self._ignored_note = ""
+        """What a ``.gitignore`` kept out of the job."""
 
     def write(self) -> None:
         """Write all of them."""
@@ -155,9 +157,16 @@ class Export:
             _run_sentence(self._job),
             file_descriptions(self._job),
             by_hand,
-            self._notes,
-            api_limit_notes(self._job.spec),
+            self._sections(api_limit_notes(self._job.spec)),
         )
+
+    def _sections(self, there: Iterable[str]) -> dict[str, Sequence[str]]:
+        """Return the paragraphs at the end by their headings; ``there`` are sentences about SageMaker."""
+        return {
+            "Ignored files": [self._ignored_note] if self._ignored_note else [],
+            "Variables": self._notes,
+            "On SageMaker": [f"- {sentence}" for sentence in there],
+        }
 
     def _copy_requirements(self, requirements: list[str]) -> bool:
         """Write the requirements beside the script, if the call reads them there; return True if it does."""
@@ -200,7 +209,7 @@ class Export:
                     shutil.copyfileobj(opened.extractfile(member), file)  # type: ignore[arg-type]  # it is a file
                 path.chmod(0o755 if member.mode & 0o100 else 0o644)
         if source.ignored:
-            self._notes.append(ignored_files.copy(source, self._code))
+            self._ignored_note = ignored_files.copy(source, self._code)
         return True
 
     def _script(self) -> str:
@@ -386,17 +395,14 @@ def file_descriptions(job: Job) -> dict[str, str]:
     return found
 
 
-def readme(
-    job: Job, ran: str, files: Mapping[str, str], by_hand: str, notes: Sequence[str], there: Iterable[str]
-) -> str:
-    """Write the page beside the files: what ran, the content of the files, and notes about SageMaker."""
+def readme(job: Job, ran: str, files: Mapping[str, str], by_hand: str, sections: Mapping[str, Sequence[str]]) -> str:
+    """Write the page beside the files: what ran, the content of the files, and more paragraphs by their headings."""
     spec = job.spec
     inputs = [
         f"- `{channel.name}`: {redaction.redact_text(channel.source)}, "
         f"in the job `{input_folder(spec.kind, channel.name, channel.path)}`"
         for channel in spec.channels
     ]
-    sentences = [f"- {sentence}" for sentence in there]
     outputs = [f"- `{output.name}`: `{output.path}` in the job" for output in spec.outputs]
     return "\n".join(
         [
@@ -416,7 +422,6 @@ def readme(
             "",
             *(["## Inputs", "", *inputs, ""] if inputs else []),
             *(["## Outputs", "", *outputs, ""] if outputs else []),
-            *(["## Notes", "", *notes, ""] if notes else []),
-            *(["## On SageMaker", "", *sentences, ""] if sentences else []),
+            *(line for heading, lines in sections.items() if lines for line in (f"## {heading}", "", *lines, "")),
         ]
     )

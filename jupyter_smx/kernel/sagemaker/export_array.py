@@ -222,8 +222,7 @@ class _ArrayExport(Export):
             ran,
             {name: files[name] for name in by_itself},
             by_hand,
-            self._notes,
-            [*there, *self._api_notes()],
+            self._sections([*there, *self._api_notes()]),
         )
 
 

@@ -21,6 +21,7 @@ FORMS = {
     "jupyter_smx.agent",
     "jupyter_smx.agent.code",
     "jupyter_smx.agent.code.variable_file",
+    "jupyter_smx.agent.code.variable_unpickler",
     "jupyter_smx.agent.stores",
     "jupyter_smx.agent.stores.url_schemes",
     "jupyter_smx.agent.system",

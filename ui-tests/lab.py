@@ -42,7 +42,7 @@ class Lab:
         self._server = server
         self._workspace = f"tab-{next(_workspaces)}"
         page.on("console", self._hear)
-        page.on("pageerror", lambda error: self.complaints.append(f"exception: {error}"))
+        page.on("pageerror", lambda error: self.complaints.append(f"exception: {error.stack or error}"))
         page.on("request", lambda request: self._watch(request.url))
 
     def open(self, notebook: str = "") -> None:
@@ -94,9 +94,13 @@ class Lab:
         self.page.keyboard.press("Enter")
 
     def theme(self, name: str) -> None:
-        """Change the colours of Lab and wait until the page has them."""
+        """Change the colours of Lab and wait until the page has them.
+
+        Lab covers the page meanwhile, and removes its cover twice if another change comes first.
+        """
         self.page.evaluate("theme => void window.jupyterapp.commands.execute('apputils:change-theme', {theme})", name)
         expect(self.page.locator(f"body[data-jp-theme-name='{name}']")).to_have_count(1)
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
 
     def photograph_themes(self, name: str) -> None:
         """Keep a picture of the page in each theme, as ``name-dark``."""

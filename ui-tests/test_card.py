@@ -8,6 +8,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from gate import Gate
 from lab import WAKE
 from playwright.sync_api import expect
 
@@ -15,7 +16,6 @@ from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from gate import Gate
     from lab import Lab
     from labserver import LabServer
 
@@ -75,24 +75,25 @@ def test_a_job_of_a_kernel_with_other_records_is_told_on_card_and_panel(
     lab: Lab, server: LabServer, gate: Gate
 ) -> None:
     environment = f'import os\nos.environ["JUPYTER_SMX_DATA_DIR"] = {str(server.folder / "elsewhere")!r}'
+    held = Gate()
     server.write_notebook(
         "elsewhere.ipynb",
         f"{environment}\n%load_ext jupyter_smx",
-        f"%%train --name away\n{gate.code}",
+        f"%%train --name away\n{held.code}",
         f"%%train --name far --wait\n{gate.code}",
     )
     lab.open("elsewhere.ipynb")
     lab.panel.show()
     lab.run_all()
-    for _ in range(2):
-        gate.wait_for_job()
+    held.wait_for_job()
+    gate.wait_for_job()
     card = lab.card("far")
     expect(card).to_contain_text("This job is not on this Jupyter server")
     expect(card).to_contain_text(re.compile(r"%smx stop far-\w+ stops it"))
     expect(card).to_contain_text("Training")
     expect(card.get_by_role("button")).to_have_count(2)
     away = lab.card("away")
-    away.get_by_role("button", name=re.compile("^Stop: run %smx stop away-")).click()
+    away.get_by_role("button", name=re.compile("^Log: run %smx logs away-")).click()
     printed = away.get_by_role("log")
     expect(printed).to_contain_text("after its cells")
     notice = lab.page.locator(".jp-smx-elsewhere")
@@ -102,8 +103,10 @@ def test_a_job_of_a_kernel_with_other_records_is_told_on_card_and_panel(
     gate.open()
     expect(card).to_contain_text("Completed")
     expect(card).not_to_contain_text("not on this Jupyter server")
-    expect(printed).to_contain_text(re.compile(r"away-\w+"), timeout=WAKE)
-    expect(printed).not_to_contain_text("after its cells")
+    expect(printed).to_contain_text("at the gate", timeout=WAKE)
+    lab.photograph("card-elsewhere-log")
+    held.close()
+    expect(away).to_contain_text("Completed")
     # The fixture ends the controller of the server only.
     pid = int((server.folder / "elsewhere" / "controller.lock").read_text())
     os.kill(pid, signal.SIGTERM)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,8 @@ def run_inside(main: Callable[[Path], int]) -> int:
         code = 70
         try:
             code = main(folder)
+        except Exception:  # noqa: BLE001 - nothing else prints it in a child that ends by _exit
+            traceback.print_exc()
         finally:
             sys.stdout.flush()
             sys.stderr.flush()

@@ -25,7 +25,7 @@ from jupyter_smx.model.spec.mount import Mount
 if TYPE_CHECKING:
     from scripted_controller import ScriptedController
 
-HERE = Path("/work")
+HERE = Path("/lab")
 PAGE = "The page Run jobs in containers"
 
 
@@ -43,10 +43,10 @@ def spec_of(line: str, image_engine: str = "docker", folder: Path = HERE) -> Job
     [
         ("/data:/data", Mount(source="/data", target="/data")),
         ("/data/a b:/mnt/x/:ro", Mount(source="/data/a b", target="/mnt/x")),
-        ("data/sub:/data:rw", Mount(source="/work/data/sub", target="/data", writable=True)),
-        ("./data:/data", Mount(source="/work/data", target="/data")),
+        ("data/sub:/data:rw", Mount(source="/lab/data/sub", target="/data", writable=True)),
+        ("./data:/data", Mount(source="/lab/data", target="/data")),
         ("../data:/data", Mount(source="/data", target="/data")),
-        (".:/code", Mount(source="/work", target="/code")),
+        (".:/code", Mount(source="/lab", target="/code")),
         ("cache:/cache:rw", Mount(source="cache", target="/cache", writable=True)),
         ("/a:/b/../c", Mount(source="/a", target="/c")),
     ],

@@ -137,18 +137,19 @@ def _isolate(config: hostconfig.HostConfig, folder: HostFolder) -> Isolation:
 
 
 def _link_opt_ml(config: hostconfig.HostConfig, folder: HostFolder, reason: str) -> Isolation:
-    """Let the machine's ``/opt/ml`` lead to this host, which has none for a ``reason``, where that is allowed.
+    """Let the machine's ``/opt/ml`` lead to this host or its jobs, which has none for a ``reason``, where it may.
 
-    :raises OptMlTakenError: it leads to another host.
+    :raises OptMlTakenError: it leads to another host, and this one would have it from its start to its end.
     """
-    if not config.machine_opt_ml:
+    per_job = config.machine_opt_ml == opt_ml_links.PER_JOB
+    if not config.machine_opt_ml or (per_job and not opt_ml_links.is_prepared()):
         return Isolation("variables", reason)
     if len(config.hosts) > 1:
         return Isolation("variables", f"{reason}; several hosts of a job cannot share the {ML} of the machine")
-    links, why = opt_ml_links.claim(folder.ml)
-    if links is None:
+    shared, why = opt_ml_links.share(folder.ml, per_job=per_job)
+    if shared is None:
         return Isolation("variables", f"{reason}; {why}")
-    return Isolation("links", reason, opt_ml=links)
+    return Isolation("links", reason, opt_ml=shared)
 
 
 def _plan_namespace(

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, NamedTuple
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.paths import PORT
 from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.agent.system.isolation import opt_ml_links
 from jupyter_smx.agent.system.resources import disk_wait
 
 LOOPBACK = "127.0.0.1"
@@ -45,8 +46,9 @@ class HostConfig(NamedTuple):
     gpus: int
     start_method: str
     isolate: bool
-    machine_opt_ml: bool
-    """The machine's ``/opt/ml`` may lead to this host where the host cannot have one of its own."""
+    machine_opt_ml: str
+    """When the machine's ``/opt/ml`` leads to this host if it cannot have one of its own: ``host``, from its start to
+    its end; ``job``, while it runs a job and no other host does; "", never."""
     contained: bool
     """The host is a container: its ``/opt/ml``, ``/tmp`` and shared memory are its own already."""
     image_files: str
@@ -87,6 +89,9 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
     for name in ("cluster", "host"):
         if not isinstance(raw.get(name), str) or not raw[name]:
             raise ConfigError(f"{name}: {raw.get(name)!r}; it must be a name.")
+    machine_opt_ml = raw.get("machine_opt_ml") or ""
+    if machine_opt_ml not in ("", opt_ml_links.PER_HOST, opt_ml_links.PER_JOB):
+        raise ConfigError(f"machine_opt_ml: {machine_opt_ml!r}; it must be host or job.")
     method = raw.get("start_method") or "fork"
     if method not in ("fork", "spawn"):
         raise ConfigError(f"start_method: {method!r}; it must be fork or spawn.")
@@ -109,7 +114,7 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         gpus=int(raw.get("gpus") or 0),
         start_method=method,
         isolate=bool(raw.get("isolate", True)),
-        machine_opt_ml=bool(raw.get("machine_opt_ml", False)),
+        machine_opt_ml=machine_opt_ml,
         contained=bool(raw.get("contained", False)),
         image_files=str(raw.get("image_files") or ""),
         image_workdir=str(raw.get("image_workdir") or ""),

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.host.job_entry import JobEntry
     from jupyter_smx.agent.stores.digest import DigestCache
     from jupyter_smx.agent.system.files.host_folder import HostFolder
-    from jupyter_smx.agent.system.isolation.opt_ml_links import OptMlLinks
+    from jupyter_smx.agent.system.isolation.opt_ml_links import SharedOptMl
     from jupyter_smx.agent.system.processes.event_loop import Timer
 
 _MAX_FORGOTTEN = 64
@@ -52,7 +52,7 @@ class Isolation:
     """How jobs see this host: ``namespace`` with a real ``/opt/ml``, or ``variables`` and the reason why not.
 
     In a namespace a reason says why jobs have the machine's ``/``. With ``links`` the machine's ``/opt/ml`` leads to
-    this host (``opt_ml``); everything else is as with ``variables``.
+    this host, always or while it runs a job (``opt_ml``); everything else is as with ``variables``.
 
     In a ``container`` the world of the host was made before its agent, which mounts nothing there.
 
@@ -67,7 +67,7 @@ class Isolation:
         hidden: Tuple[Tuple[str, str], ...] = (),
         machine: str = "",
         store: str = "",
-        opt_ml: Optional[OptMlLinks] = None,
+        opt_ml: Optional[SharedOptMl] = None,
     ) -> None:
         self.mode = mode
         self.opt_ml = opt_ml
@@ -249,7 +249,7 @@ class Host:
             host_cleanup.reset_folders(self.folder, job.id)
             short_path.restore_link(self.folder, self._name)
             if self.isolation.opt_ml is not None:
-                self.isolation.opt_ml.restore()
+                self.isolation.opt_ml.end_job()
             sourcedir.trim(self.folder.trees, self.folder.trash)
             self._trim_inputs(spec)
         except OSError as error:

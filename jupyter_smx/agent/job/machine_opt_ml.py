@@ -65,3 +65,13 @@ def describe(spec: CompleteSpec, paths: List[str]) -> str:
         f"{format_list(named)} {verb} written to the {ML} of the machine while the job ran, and not collected: "
         f"the host has no {ML} of its own. Write {target}."
     )
+
+
+def describe_missing(reason: str) -> str:
+    """Write a sentence about a job without the ``/opt/ml`` that other jobs of its host have; "" without a reason."""
+    if not reason:
+        return ""
+    return (
+        f"The job ran without {ML}, because {reason}. What it wrote to paths there is not its own. "
+        "Use the folders in SM_MODEL_DIR and the other variables, or run one job at a time."
+    )

@@ -27,8 +27,9 @@ class ReplacedFolders:
 
     def collect(self, on_end: Callable[[str], None]) -> None:
         """Begin; ``on_end`` is called once, with a sentence where files could not be moved, else with ""."""
-        links = self._host.isolation.opt_ml
-        if links is None or not links.replaced_names():
+        shared = self._host.isolation.opt_ml
+        links = None if shared is None else shared.replaced_links()
+        if links is None:
             on_end("")
             return
         work = functools.partial(disk.with_disk_errors, links.collect, self._host.disks(self._job))

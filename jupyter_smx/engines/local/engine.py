@@ -14,7 +14,7 @@ import msgspec
 from traitlets import Bool, Enum, Float, List, Unicode, default
 
 from jupyter_smx.agent.system.files import host_layout
-from jupyter_smx.agent.system.isolation import host_traces
+from jupyter_smx.agent.system.isolation import host_traces, opt_ml_links
 from jupyter_smx.agent.system.processes import process_table
 from jupyter_smx.controller_launch import DATA_DIR_VARIABLE, controller_environment, data_dir, lock_path
 from jupyter_smx.engines.base import (
@@ -72,9 +72,11 @@ class LocalEngine(Engine):
         help="Whether hosts get their own /opt/ml, /tmp and /etc/hosts, if this kernel allows mount namespaces.",
     ).tag(config=True)
     use_machine_opt_ml = Bool(
-        default_value=False,
-        help="Whether the machine's /opt/ml leads to a host that cannot have its own. There is one host at a time, and "
-        "after each job it deletes what the job left there.",
+        default_value=None,
+        allow_none=True,
+        help="Whether the machine's /opt/ml leads to a host that cannot have its own. By default it leads to one job "
+        "at a time, if it exists and this user may write there, and other jobs go without. If True, it leads to one "
+        "host at a time, is made if it is missing, and other jobs wait. What a job left there is deleted after it.",
     ).tag(config=True)
     start_method = Enum(
         ("fork", "spawn"), help="How an agent starts jobs, by default fork on Linux and spawn elsewhere."
@@ -201,8 +203,8 @@ class LocalEngine(Engine):
         else:
             environment = controller_environment(os.environ)
             found = await asyncio.to_thread(namespaces.detect_isolation, archive, environment)
-        if self.use_machine_opt_ml and found["isolation"] == "variables":
-            found["machine_opt_ml"] = "leads to one host at a time"
+        if found["isolation"] == "variables":
+            found["machine_opt_ml"] = self._describe_machine_opt_ml()
         found |= {"start_method": str(self.start_method), "limits_of_jobs": self._limits.parents().description()}
         return {name: fact for name, fact in found.items() if fact}
 
@@ -213,6 +215,16 @@ class LocalEngine(Engine):
     def slots(self) -> int | None:
         """Return 1 where all hosts would have the machine's ``/opt/ml``, which leads to one host at a time."""
         return 1 if self.use_machine_opt_ml else None
+
+    def _machine_opt_ml(self) -> str:
+        if self.use_machine_opt_ml is None:
+            return opt_ml_links.PER_JOB
+        return opt_ml_links.PER_HOST if self.use_machine_opt_ml else ""
+
+    def _describe_machine_opt_ml(self) -> str:
+        if self.use_machine_opt_ml:
+            return "leads to one host at a time"
+        return "leads to one job at a time" if self.use_machine_opt_ml is None and opt_ml_links.is_prepared() else ""
 
     def clusters_folder(self) -> Path:
         """Return the folder in which each cluster has its own."""
@@ -250,8 +262,7 @@ class LocalEngine(Engine):
             grace=float(self.grace),
             limits=limits,
         )
-        links = {"machine_opt_ml": True} if self.use_machine_opt_ml else {}
-        return {**common, **links, "notice_grace": float(self.notice_grace)}
+        return {**common, "machine_opt_ml": self._machine_opt_ml(), "notice_grace": float(self.notice_grace)}
 
     def _command(self, python: str, archive: Path, folder: HostFolder) -> list[str]:
         return [python, "-I", os.fspath(archive), "serve", os.fspath(folder.path)]

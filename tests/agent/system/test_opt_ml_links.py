@@ -11,7 +11,14 @@ from jupyter_smx.agent import startup
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.system.files.host_folder import HostFolder
 from jupyter_smx.agent.system.isolation import opt_ml_links
-from jupyter_smx.agent.system.isolation.opt_ml_links import NAMES, OptMlLinks, OptMlTakenError, claim
+from jupyter_smx.agent.system.isolation.opt_ml_links import (
+    NAMES,
+    OptMlLinks,
+    OptMlTakenError,
+    claim,
+    is_prepared,
+    share,
+)
 from jupyter_smx.agent.wire import PROTOCOL
 
 
@@ -140,18 +147,70 @@ def a_config(**fields: object) -> hostconfig.HostConfig:
 def test_a_host_uses_it_only_if_that_is_allowed_and_it_is_alone(
     tmp_path: Path, top: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opt_ml_links, "claim", lambda ml: claim(ml, str(top)))
+    use(top, monkeypatch)
     folder = host(tmp_path)
     refused = [
         startup._isolate(config, folder)
-        for config in (a_config(), a_config(machine_opt_ml=True, hosts=["algo-1", "algo-2"]))
+        for config in (a_config(), a_config(machine_opt_ml="host", hosts=["algo-1", "algo-2"]))
     ]
     assert [one.mode for one in refused] == ["variables", "variables"]
     assert "several hosts" in refused[1].reason
     assert not top.exists()
-    allowed = startup._isolate(a_config(machine_opt_ml=True), folder)
+    allowed = startup._isolate(a_config(machine_opt_ml="host"), folder)
     assert (allowed.mode, allowed.has_own_namespaces()) == ("links", False)
     assert allowed.opt_ml is not None
     with pytest.raises(OptMlTakenError):
-        startup._isolate(a_config(machine_opt_ml=True), host(tmp_path, "b"))
+        startup._isolate(a_config(machine_opt_ml="host"), host(tmp_path, "b"))
     allowed.opt_ml.remove()
+
+
+def use(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let agents take ``top`` for the machine's folder."""
+    monkeypatch.setattr(opt_ml_links, "is_prepared", lambda: is_prepared(str(top)))
+    monkeypatch.setattr(opt_ml_links, "share", lambda ml, **when: share(ml, top=str(top), **when))
+
+
+def test_a_folder_that_is_there_and_empty_leads_to_one_job_at_a_time(
+    tmp_path: Path, top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(top, monkeypatch)
+    folders = [host(tmp_path, name) for name in "ab"]
+    missing = startup._isolate(a_config(machine_opt_ml="job"), folders[0])
+    assert (missing.mode, top.exists()) == ("variables", False), "no folder of the machine is made unless that is set"
+    top.mkdir(parents=True)
+    first, second = (startup._isolate(a_config(machine_opt_ml="job"), folder).opt_ml for folder in folders)
+    assert first is not None
+    assert second is not None
+    assert [path.name for path in top.iterdir()] == [".jupyter-smx-lock"], "hosts without a job leave it to others"
+    first.begin_job()
+    late = startup._isolate(a_config(machine_opt_ml="job"), host(tmp_path, "c"))
+    assert late.mode == "links", "it is free again when a job of this host may begin"
+    second.begin_job()
+    assert (first.missing_reason, second.missing_reason) == (
+        "",
+        "a job of another host uses the /opt/ml of the machine",
+    )
+    (top / "model" / "weights").write_text("trained")
+    assert Path(folders[0].ml, "model", "weights").read_text() == "trained"
+    second.end_job()
+    assert (top / "model" / "weights").exists(), "a job without the links leaves those of the other one"
+    first.end_job()
+    second.begin_job()
+    assert second.missing_reason == ""
+    assert (top / "model").readlink() == Path(folders[1].ml, "model")
+    second.begin_job()
+    assert second.missing_reason == "", "a job that waited for its disk begins twice"
+    second.remove()
+    assert [path.name for path in top.iterdir()] == [".jupyter-smx-lock"]
+
+
+def test_files_that_came_meanwhile_are_why_a_job_goes_without(tmp_path: Path, top: Path) -> None:
+    top.mkdir(parents=True)
+    shared, reason = share(host(tmp_path).ml, per_job=True, top=str(top))
+    assert shared is not None, reason
+    (top / "notes.txt").write_text("of the machine")
+    shared.begin_job()
+    assert shared.missing_reason == f"the /opt/ml of the machine has files, as {top / 'notes.txt'}"
+    assert shared.replaced_links() is None
+    shared.end_job()
+    assert (top / "notes.txt").exists()

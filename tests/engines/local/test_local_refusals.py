@@ -143,6 +143,8 @@ def test_there_is_one_slot_where_all_hosts_would_have_the_opt_ml_of_the_machine(
     assert engine.slots() is None
     engine.use_machine_opt_ml = True
     assert engine.slots() == 1
+    engine.use_machine_opt_ml = False
+    assert engine.slots() is None
 
 
 async def test_not_even_an_agent_is_told_what_belongs_to_the_server(

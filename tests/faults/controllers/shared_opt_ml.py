@@ -1,11 +1,12 @@
 """Run two jobs that write to the literal ``/opt/ml``, a file of its own since it runs as a program.
 
-``python shared_opt_ml.py FOLDER [OPTION]`` needs process namespaces and an empty ``/opt`` of its own. ``OPTION`` is a
-line of configuration. Prints JSON.
+``python shared_opt_ml.py host|job FOLDER [OPTION]`` needs process namespaces and an empty ``/opt`` of its own. The
+first word says how long the folder leads to a host. ``OPTION`` is a line of configuration. Prints JSON.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -24,6 +25,19 @@ if os.environ["TRAINING_JOB_NAME"].startswith("second"):
 open("/opt/ml/model/weights", "w").write("trained")
 open("/opt/ml/extra", "w").write("left")
 """
+_WAITING_SCRIPT = """\
+import os, time
+open("/opt/ml/model/weights", "w").write("first")
+print("began", flush=True)
+while not os.path.exists("GO"):
+    time.sleep(0.02)
+print("found", open("/opt/ml/model/weights").read())
+"""
+_SCRIPT_WITH_VARIABLES = """\
+import os
+print("other job's", os.listdir("/opt/ml/model"))
+open(os.path.join(os.environ["SM_MODEL_DIR"], "weights"), "w").write("second")
+"""
 
 
 def smx(*words: str, **variables: str) -> str:
@@ -34,11 +48,11 @@ def smx(*words: str, **variables: str) -> str:
 
 
 def main() -> None:
-    """Run the jobs on one warm pool, then on hosts that would share its folder; say what is there afterwards."""
-    folder = Path(sys.argv[1])
+    """Prepare the folder, run the jobs and print what they say."""
+    mode, folder, options = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
     config = folder / "config"
     config.mkdir()
-    (config / "jupyter_smx_config.py").write_text("\n".join([_CONFIG, *sys.argv[2:]]))
+    (config / "jupyter_smx_config.py").write_text("\n".join([*([_CONFIG] if mode == "host" else []), *options]))
     os.environ |= {
         "JUPYTER_CONFIG_DIR": os.fspath(config),
         "JUPYTER_SMX_DATA_DIR": os.fspath(folder / "smx"),
@@ -46,12 +60,40 @@ def main() -> None:
     }
     (folder / "job.py").write_text(_SCRIPT)
     os.chdir(folder)
+    sys.stdout.write(json.dumps(_on_one_host(folder) if mode == "host" else _by_default(folder)))
+
+
+def _by_default(folder: Path) -> dict[str, object]:
+    """Run a job that has the folder, and another one meanwhile, then one on the idle pool of the second."""
+    Path("/opt/ml").mkdir()  # as an image has it
+    (folder / "first.py").write_text(_WAITING_SCRIPT.replace("GO", os.fspath(folder / "go")))
+    (folder / "beside.py").write_text(_SCRIPT_WITH_VARIABLES)
+    command = [sys.executable, "-m", "jupyter_smx.cli", "run", "first.py", "--name", "first", "--keep-alive", "10m"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as first:
+        assert first.stdout is not None
+        began = list(itertools.takewhile(lambda line: "began" not in line, first.stdout))
+        beside = smx("run", "beside.py", "--name", "beside", "--keep-alive", "10m")
+        (folder / "go").touch()
+        waited = "".join([*began, *first.stdout])
+    idle = sorted(path.name for path in Path("/opt/ml").iterdir())
+    return {
+        "first": waited,
+        "beside": beside,
+        "idle": idle,
+        "after": smx("run", "job.py", "--name", "after", "--keep-alive", "10m"),
+        "doctor": smx("doctor"),
+        "outputs": sorted(path.parent.parent.name for path in folder.glob("smx/jobs/*/artifacts/model.tar.gz")),
+    }
+
+
+def _on_one_host(folder: Path) -> dict[str, object]:
+    """Run the jobs on one warm pool, then on hosts that would share its folder; say what is there afterwards."""
     runs = [smx("run", "job.py", "--name", "first", "--keep-alive", "10m")]
     Path("/opt/ml/model").unlink()  # what another program may do while the pool is idle
     Path("/opt/ml/model").mkdir()
     Path("/opt/ml/model/stale").touch()
     runs.append(smx("run", "job.py", "--name", "second", "--keep-alive", "10m"))
-    told: dict[str, object] = {
+    return {
         "runs": runs,
         "why": smx("why", "first"),
         "doctor": smx("doctor"),
@@ -60,7 +102,6 @@ def main() -> None:
         "other_controller": smx("run", "job.py", "--name", "other", JUPYTER_SMX_DATA_DIR=os.fspath(folder / "other")),
         "other_pool": smx("run", "job.py", "--name", "third", "--instance-type", _OTHER_TYPE),
     }
-    sys.stdout.write(json.dumps(told))
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def check_jobs(told: dict[str, Any]) -> None:
 
 def test_files_in_the_literal_folder_are_collected_and_the_next_job_finds_none(tmp_path: Path) -> None:
     check_possible(IN_NAMESPACES)
-    done = run(IN_NAMESPACES, PROGRAM, tmp_path, "c.LocalEngine.isolate = False")
+    done = run(IN_NAMESPACES, PROGRAM, "host", tmp_path, "c.LocalEngine.isolate = False")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     check_jobs(told)
@@ -66,12 +66,26 @@ def test_files_in_the_literal_folder_are_collected_and_the_next_job_finds_none(t
 def test_a_pod_without_rights_has_the_literal_folder_by_the_option_alone(tmp_path: Path) -> None:
     """The hosts find out by themselves that they have no namespaces, and the reason is that of the system."""
     check_possible(IN_A_POD)
-    done = run(IN_A_POD, PROGRAM, tmp_path)
+    done = run(IN_A_POD, PROGRAM, "host", tmp_path)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     check_jobs(told)
     assert "isolation: variables" in told["doctor"]
     assert "reason: unshare: " in told["doctor"]
+
+
+def test_an_image_with_the_folder_lets_it_lead_to_one_job_at_a_time(tmp_path: Path) -> None:
+    check_possible(IN_A_POD)
+    done = run(IN_A_POD, PROGRAM, "job", tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert "found first" in told["first"], "a job beside it with SM_MODEL_DIR writes elsewhere"
+    assert "because a job of another host uses the /opt/ml of the machine" in told["beside"]
+    assert told["idle"] == [".jupyter-smx-lock"], "idle pools leave it to the jobs of others"
+    assert "found [] False" in told["after"]
+    assert "Completed" in told["after"]
+    assert len(told["outputs"]) == 3, told
+    assert "machine opt ml: leads to one job at a time" in told["doctor"]
 
 
 def test_a_pod_has_no_rights() -> None:

@@ -1,7 +1,8 @@
 """Let the machine's ``/opt/ml`` lead to the folders of one host, where hosts cannot have an ``/opt/ml`` of their own.
 
 It has a link for each folder of the host. A lock in it keeps it for one host at a time, whatever controller has made
-that; the system releases the lock when the agent ends, however it ends.
+that; the system releases the lock when the agent ends, however it ends. A host has it from its start to its end, or
+while it runs a job.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from jupyter_smx.agent.system.files.host_folder import SKELETON, is_folder
 from jupyter_smx.agent.system.files.rmtree import remove
 
 NAMES = tuple(sorted({name.partition("/")[0] for name in SKELETON}))
+PER_HOST, PER_JOB = "host", "job"
+"""How long the folder leads to a host: from its start to its end, or while it runs a job."""
 _LOCK = ".jupyter-smx-lock"
 
 
@@ -83,6 +86,59 @@ class OptMlLinks:
         return _link_target(os.path.join(self._top, name)) == os.path.join(self._ml, name)
 
 
+class SharedOptMl:
+    """The machine's ``/opt/ml`` as one host has it: always, or ``per_job`` where no job of another host has it."""
+
+    def __init__(self, ml: str, links: Optional[OptMlLinks], *, per_job: bool, top: str = ML) -> None:
+        self._ml = ml
+        self._top = top
+        self._links = links
+        self._per_job = per_job
+        self.missing_reason = ""
+        """Why the job that runs, or ran last, goes without."""
+        if per_job:
+            self.remove()
+
+    def begin_job(self) -> None:
+        """Make the links, or find out why the job goes without.
+
+        :raises OSError: something is in their places that cannot be deleted.
+        """
+        self.missing_reason = ""
+        if self._links is not None:
+            self._links.reset_links()  # other programs of the machine may have replaced them
+            return
+        try:
+            self._links, self.missing_reason = claim(self._ml, self._top)
+        except OptMlTakenError:
+            self.missing_reason = f"a job of another host uses the {ML} of the machine"
+
+    def end_job(self) -> None:
+        """Delete what a job left beside the links; delete the links, too, if each job makes them.
+
+        :raises OSError: something cannot be deleted or made; ``filename`` says what.
+        """
+        if self._links is not None:
+            self._links.restore()
+        if self._per_job:
+            self.remove()
+
+    def replaced_links(self) -> Optional[OptMlLinks]:
+        """Return the links if a job made a folder in the place of one."""
+        return self._links if self._links is not None and self._links.replaced_names() else None
+
+    def remove(self) -> None:
+        """Delete the links, and let another host have the folder."""
+        if self._links is not None:
+            self._links.remove()
+            self._links = None
+
+
+def is_prepared(top: str = ML) -> bool:
+    """Return True if the machine has the folder, and this user may write there."""
+    return os.path.isdir(top) and os.access(top, os.W_OK | os.X_OK)
+
+
 def claim(ml: str, top: str = ML) -> Tuple[Optional[OptMlLinks], str]:
     """Let ``top`` lead to the folder ``ml`` of a host; None and the reason where that is not possible.
 
@@ -110,6 +166,20 @@ def claim(ml: str, top: str = ML) -> Tuple[Optional[OptMlLinks], str]:
         reason = f"the {ML} of the machine cannot be used ({error.strerror}: {error.filename})"
     os.close(lock)
     return None, reason
+
+
+def share(ml: str, *, per_job: bool, top: str = ML) -> Tuple[Optional[SharedOptMl], str]:
+    """Let ``top`` lead to the folder ``ml`` of a host, or only to its jobs; None and the reason where it cannot.
+
+    :raises OptMlTakenError: as :func:`claim`, unless each job makes the links.
+    """
+    try:
+        links, why = claim(ml, top)
+    except OptMlTakenError:
+        if not per_job:
+            raise
+        return SharedOptMl(ml, None, per_job=True, top=top), ""
+    return (None, why) if links is None else (SharedOptMl(ml, links, per_job=per_job, top=top), "")
 
 
 def _find_files(top: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import time
@@ -165,6 +166,7 @@ def check(world: ChaosWorld) -> list[str]:
     found += invariants.check_processes(world.end())
     sys.stdout.write(
         f"{len(jobs)} jobs, {len(completed)} completed; calls {dict(world.journal.calls)}, "
-        f"faults {dict(world.journal.faults)}, submissions refused {len(world.journal.refused)}\n"
+        f"faults {dict(world.journal.faults)}, submissions refused {len(world.journal.refused)}, "
+        f"{shutil.disk_usage(world.data.parent).used >> 20} MiB on the disk\n"
     )
     return found

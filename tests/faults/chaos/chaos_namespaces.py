@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MEBIBYTES = 400
 """Room on the disk of the data folder; a data folder with some hundred jobs needs less."""
+MEBIBYTES_PER_MINUTE = 60
+"""Room for the jobs of each minute, whose records and outputs stay: a loop of 15 minutes filled the disk by itself."""
 _UNSHARE = shutil.which("unshare") or "unshare"
 _MOUNT = shutil.which("mount") or "mount"
 _UNMOUNT = shutil.which("umount") or "umount"
@@ -78,11 +80,14 @@ def enter(words: Sequence[str], seconds: float) -> int:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_inside(main: Callable[[Path], int]) -> int:
-    """Mount the disks and run ``main`` with their folder in a child; collect processes until it has ended."""
+def run_inside(main: Callable[[Path], int], minutes: float) -> int:
+    """Mount the disks, with room for the jobs of so many minutes, and run ``main`` with their folder in a child.
+
+    Collects processes until it has ended.
+    """
     folder = Path(os.environ[_INSIDE])
     mount("tmpfs", folder, "mode=0700")
-    mount("tmpfs", data_folder(folder), f"size={MEBIBYTES}m,mode=0700")
+    mount("tmpfs", data_folder(folder), f"size={MEBIBYTES + round(MEBIBYTES_PER_MINUTE * minutes)}m,mode=0700")
     child = os.fork()
     if child == 0:
         code = 70

@@ -59,7 +59,7 @@ def main(words: Sequence[str]) -> int:
     """Enter the namespaces, or act there."""
     asked = _parse(words)
     if chaos_namespaces.is_inside():
-        return chaos_namespaces.run_inside(partial(_act, asked))
+        return chaos_namespaces.run_inside(partial(_act, asked), asked.minutes)
     return chaos_namespaces.enter([__file__, *words], _limit(asked))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import secrets
 import time
 from abc import abstractmethod
 from contextlib import aclosing
@@ -13,22 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from traitlets import Bool, Dict, Float, List, Unicode, default
 
 from jupyter_smx.agent.system.files import host_layout
-from jupyter_smx.controller_launch import data_dir
-from jupyter_smx.engines.base import DOCTOR_TIMEOUT, Capabilities, ClusterRequest, Engine, Observation
+from jupyter_smx.engines.base import DOCTOR_TIMEOUT, ClusterRequest, Observation
 from jupyter_smx.engines.machine import agent_zipapp, request_validation
 from jupyter_smx.engines.machine.addresses import MachineNetwork, host_networks
-from jupyter_smx.engines.machine.host_folder import description
 from jupyter_smx.engines.machine.launch_hosts import launch_all
 from jupyter_smx.engines.remote import facts, interpreters, machine_check, observations
 from jupyter_smx.engines.remote.account import DEFAULT_PYTHON, Account
-from jupyter_smx.engines.remote.cluster_register import ClusterRegister, Intention, host_handle, place_of, read_id
+from jupyter_smx.engines.remote.cluster_register import ClusterRegister, Intention, host_handle, place_of
 from jupyter_smx.engines.remote.contacts import WAIT, Contacts
-from jupyter_smx.engines.remote.environments import DEFAULT_LIMIT, environment_request, provide
+from jupyter_smx.engines.remote.environments import environment_request, provide
 from jupyter_smx.engines.remote.machine import NoAnswerError, NotStartedError, as_no_room, as_unavailable
 from jupyter_smx.engines.remote.placement import MachineRoom, place_hosts
+from jupyter_smx.engines.remote.remote_base import RemoteEngineBase
 from jupyter_smx.model.errors import RefusedError, ResourceNotFoundError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle
 
@@ -57,57 +54,8 @@ _FILLED_IN = ("addresses", "interface", "port", "limits")
 """Fields of ``host.json`` that only the machines can fill in."""
 
 
-class RemoteEngine(Engine):
+class RemoteEngine(RemoteEngineBase):
     """Runs agents on other machines, each from the agent's archive and a folder of the user's account there."""
-
-    data_dir = Unicode(
-        help="Folder of this machine with the record of clusters; empty means Jupyter's data folder, ``smx`` in it."
-    ).tag(config=True)
-    folder = Unicode(
-        "", help="Folder of hosts on each machine; empty means ~/.local/share/jupyter_smx. A machine may have its own."
-    ).tag(config=True)
-    python = Unicode(
-        "",
-        help="Interpreter of jobs that name none, and of the agent; empty means python3. A machine may have its own.",
-    ).tag(config=True)
-    environments = Dict(
-        value_trait=Unicode(),
-        key_trait=Unicode(),
-        help="Shell lines by name, such as ``module load python``, that ``--python NAME`` runs before python3.",
-    ).tag(config=True)
-    shared_folders = List(
-        Unicode(),
-        help=(
-            "Folders that the machines see at the same paths as this one, such as a network disk. Their files are not "
-            "sent, and checkpoints and continuous outputs may lie there."
-        ),
-    ).tag(config=True)
-    environment_limit = Float(
-        DEFAULT_LIMIT, min=1.0, help="Seconds that the installation of ``--requirements`` may take."
-    ).tag(config=True)
-    environments_unused = Float(
-        30 * 86_400.0,
-        min=0.0,
-        help="Seconds after which environments of ``--requirements`` are deleted on a machine, if no job used them.",
-    ).tag(config=True)
-    isolate = Bool(
-        default_value=True,
-        help="Whether hosts get their own /opt/ml, /tmp and /etc/hosts, if the machine allows mount namespaces.",
-    ).tag(config=True)
-    launch_timeout = Float(60.0, min=0.1, help="Seconds until a started agent must listen.").tag(config=True)
-    release_timeout = Float(20.0, min=0.1, help="Seconds until killed processes of a host must be gone.").tag(
-        config=True
-    )
-    grace = Float(
-        120.0, min=0.0, help="Seconds between SIGTERM and SIGKILL when a host stops its job without a controller."
-    ).tag(config=True)
-    notice_grace = Float(
-        30.0, min=0.0, help="Seconds that a host has to end its job when its agent receives SIGTERM."
-    ).tag(config=True)
-
-    @default("data_dir")
-    def _default_data_dir(self) -> str:
-        return os.fspath(data_dir())
 
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
@@ -118,12 +66,6 @@ class RemoteEngine(Engine):
         self._facts_at: dict[str, float] = {}
         """When each machine reported its facts last, by the monotonic clock."""
         self._facts = facts.FactsStore(self._folder / "machines")
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Return the capabilities: interpreters, GPUs and environments are those of the machines."""
-        shared = tuple(self.shared_folders)
-        return Capabilities(interpreters="remote", own_gpus=True, builds_environments=True, shared_folders=shared)
 
     @abstractmethod
     def machine_options(self) -> Mapping[str, MachineOptions]:
@@ -265,10 +207,6 @@ class RemoteEngine(Engine):
         known = [slots for slots in rooms if slots is not None]
         return sum(known) if len(known) == len(rooms) else None
 
-    def clusters_folder(self) -> Path:
-        """Return the folder with the record of each cluster."""
-        return self._register.folder
-
     def stopped_agent(self, handle: Handle, host: str) -> StoppedAgent | None:
         """Describe an agent that was stopped when its machine answered last."""
         return self._stopped_agents.find(handle, host)
@@ -280,17 +218,6 @@ class RemoteEngine(Engine):
             for name, options in self.machine_options().items()
         )
         return [found for found in types if found is not None]
-
-    def interpreter_names(self) -> Sequence[str]:
-        """List the named environments of the engine and of its machines."""
-        return sorted(self._environments())
-
-    async def resolve_interpreter(self, word: str) -> str:
-        """Resolve a path of the machines, or a named environment.
-
-        :raises RefusedError: it is neither.
-        """
-        return interpreters.resolve(word, self._environments())
 
     async def shell(self, handle: Handle, host: str) -> list[str] | None:
         """Enter the namespaces of the agent in a terminal there."""
@@ -396,16 +323,6 @@ class RemoteEngine(Engine):
     def _register(self) -> ClusterRegister:
         return ClusterRegister(Path(self.data_dir), self._folder / "clusters")
 
-    @property
-    def _folder(self) -> Path:
-        """Return the folder that all engines of one kind share, since they may share machines."""
-        return Path(self.data_dir) / "engines" / type(self).name
-
-    @property
-    def _owner(self) -> str:
-        """Return the id of the data folder, which marks this controller's hosts among those of the same account."""
-        return read_id(self._folder / "id", secrets.token_hex)
-
     def _account(self, name: str) -> Account:
         if name not in self._accounts:
             options = self.machine_options().get(name)
@@ -415,7 +332,7 @@ class RemoteEngine(Engine):
 
     def _environments(self) -> dict[str, str]:
         """Merge the environments of the engine with those of its machines."""
-        own: dict[str, str] = dict(self.environments)
+        own = super()._environments()
         for options in self.machine_options().values():
             own |= options.environments
         return own
@@ -519,19 +436,6 @@ class RemoteEngine(Engine):
             raise UnavailableError(
                 str(error), cure="Set the address of each machine in c.SshEngine.machines.", transient=True
             ) from error
-
-    def _description(self, request: ClusterRequest, host: HostSpec, network: HostNetwork | None) -> dict[str, object]:
-        common = description(
-            request,
-            host,
-            start_method="fork",
-            isolate=bool(self.isolate),
-            grace=float(self.grace),
-            limits={},
-            network=network,
-            transfer_python="",
-        )
-        return {**common, "notice_grace": float(self.notice_grace), "archive": agent_zipapp.file_name()}
 
     async def _provide_environments(
         self, request: ClusterRequest, intention: Intention, is_first: bool

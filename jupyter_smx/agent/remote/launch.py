@@ -7,7 +7,7 @@ import os
 import select
 import subprocess
 import time
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from jupyter_smx.agent import errors
 from jupyter_smx.agent.remote import observe
@@ -33,7 +33,9 @@ def launch(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     ``asked`` has ``owner``, ``machine`` (its name for people), ``cluster``, ``host``, ``description`` (``host.json``
     without what this machine decides), ``slots`` (0: one for each CPU), ``devices`` (names of GPUs; empty: what the
     driver lists), ``gpus`` (how many it needs), ``command`` (what is run in the place of ``python``), ``python``,
-    ``setup`` (words of a shell before it, of the ``environment`` of that name) and ``timeout`` in seconds.
+    ``setup`` (words of a shell before it, of the ``environment`` of that name) and ``timeout`` in seconds. With
+    ``parent``, the id of an allocation, its step parent on this node starts the agent, and slots, GPUs and limits are
+    those of the scheduler.
 
     A refusal leaves nothing of the cluster on this machine; launches of its other hosts are then refused, too.
 
@@ -79,6 +81,8 @@ def _launch(store: ClusterStore, name: HostName, asked: Dict[str, Any]) -> Dict[
 
 def _complete(store: ClusterStore, name: HostName, asked: Dict[str, Any]) -> Dict[str, Any]:
     """Add to a host's description what this machine decides; takes a slot and GPUs."""
+    if asked.get("parent"):
+        return {**asked["description"], "owner": asked["owner"], "devices": [], "limits": {}}
     others = store.live_hosts()
     slots = int(asked["slots"]) or os.cpu_count() or 1
     if len(others) >= slots:
@@ -136,8 +140,8 @@ def _released_error(cluster: str) -> VerbError:
     )
 
 
-def _command(asked: Dict[str, Any], folder: str, ready: int) -> List[str]:
-    words = [asked["python"], "-I", process.entry(), "serve", folder, "--ready-fd", str(ready)]
+def _command(asked: Dict[str, Any], folder: str) -> List[str]:
+    words = [asked["python"], "-I", process.entry(), "serve", folder]
     if not asked["setup"]:
         return words
     # A login shell, because `module` and `conda` are functions that its start files define.
@@ -151,6 +155,22 @@ def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: floa
 
     :raises VerbError: it exited, and no other agent runs the host.
     """
+    code = _start_by_parent(store, name, asked, end) if asked.get("parent") else _start_here(store, name, asked, end)
+    if code is None or code == errors.EXIT_CLAIMED:
+        return
+    _check_disk(code, asked["machine"])
+    if code == _SETUP_FAILED and asked["setup"]:
+        raise _setup_error(store, name, asked)
+    if code in _NOT_STARTED and asked["setup"]:
+        raise _python_error(asked, observe.log_tail(store, name))
+    raise _start_error(store, name, "ended with exit code {}".format(code))
+
+
+def _start_here(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> Optional[int]:
+    """Start the agent as a process of its own; return its exit code, or None as soon as it is ready.
+
+    :raises VerbError: it cannot be started, or gives no sign in time.
+    """
     folder = store.folder(name)
     devices = ",".join(store.description(name)["devices"])
     # The session's own variables, such as SSH_CONNECTION, are invalid once it is closed.
@@ -161,7 +181,7 @@ def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: floa
     log = os.open(folder.path(host_layout.AGENT_LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         child = subprocess.Popen(
-            _command(asked, folder.root, ready),
+            [*_command(asked, folder.root), "--ready-fd", str(ready)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -178,17 +198,34 @@ def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: floa
     with open(listening, "rb", buffering=0) as pipe:
         if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
             raise _start_error(store, name, "did not report within {:g} s".format(asked["timeout"]))
-        if pipe.read(1):
-            return
-    code = child.wait()
-    if code == errors.EXIT_CLAIMED:
-        return
-    _check_disk(code, asked["machine"])
-    if code == _SETUP_FAILED and asked["setup"]:
-        raise _setup_error(store, name, asked)
-    if code in _NOT_STARTED and asked["setup"]:
-        raise _python_error(asked, observe.log_tail(store, name))
-    raise _start_error(store, name, "ended with exit code {}".format(code))
+        return None if pipe.read(1) else child.wait()
+
+
+def _start_by_parent(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> Optional[int]:
+    """Let the step parent of an allocation start the agent, since a scheduler kills what this process would leave.
+
+    :raises VerbError: there is no parent, it cannot start the agent, or gives no answer in time.
+    """
+    from jupyter_smx.agent.remote import allocation  # noqa: PLC0415 - only nodes of schedulers need it
+
+    folder = store.folder(name)
+    wanted = {
+        "words": _command(asked, folder.root),
+        "folder": folder.root,
+        "log": folder.path(host_layout.AGENT_LOG),
+        "variables": {"JUPYTER_SMX_HOST": "/".join(name)},
+    }
+    try:
+        told = allocation.ask_parent(str(asked["parent"]), wanted, max(0.1, end - time.monotonic()))
+    except OSError as error:
+        raise VerbError(
+            "The allocation {} has no step parent on {} ({}).".format(asked["parent"], asked["machine"], error),
+            kind="unavailable",
+            transient=True,
+        ) from error
+    if "error" in told:
+        raise _python_error(asked, told["error"])
+    return told.get("code")
 
 
 def _check_disk(code: int, machine: str) -> None:

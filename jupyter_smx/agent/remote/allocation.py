@@ -1,0 +1,345 @@
+"""Hold an allocation of a scheduler for hosts: a pilot on its first node, and a step parent on each node.
+
+The batch script has the source of this file in it, since no folder of the nodes is shared, so it imports nothing of the
+package. It runs as ``python -c SOURCE pilot PLAN SOURCE``, and the pilot starts ``python -c SOURCE parent PLAN``. PLAN
+is JSON with ``job`` (the id of the allocation), ``name`` (of the job), ``groups`` (``nodes`` and ``cpus`` of each),
+``folder`` (of hosts), ``idle`` (seconds without a host after which the allocation ends) and ``notice`` (seconds from
+SIGUSR1 to the end of the allocation).
+
+A parent starts agents as its own children: schedulers kill what a step leaves behind. It takes requests, one line of
+JSON each, at an abstract unix socket, which needs no file system and which only its own user may use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import time
+from typing import Any, Dict, List, Optional
+
+EXIT_OLDER_JOB = 94
+"""Exit code of a pilot that found an older job of its name."""
+EXIT_FOLDER = 93
+"""Exit code of a parent that cannot use the folder of hosts."""
+_END_WITHIN = 25.0
+"""Seconds that the other steps have after one has ended."""
+_LINE_LIMIT = 1 << 20
+_PEER = "3i"
+"""Process, user and group of the other end of a unix socket."""
+_QUEUE_TIMEOUT = 20.0
+
+
+def address(job: str) -> str:
+    """Return the address of the parent on this node for an allocation."""
+    return f"\0jupyter_smx-{os.getuid()}-{job}"
+
+
+def log(text: str) -> None:
+    """Write a line to the log of the allocation."""
+    sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+    sys.stderr.flush()
+
+
+def is_own(peer: socket.socket) -> bool:
+    """Return True if the other end of a connection is a process of this user."""
+    _, uid, _ = struct.unpack(_PEER, peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_PEER)))
+    return int(uid) == os.getuid()
+
+
+class SignalPipe:
+    """Turns signals into bytes of a pipe, so that one ``select`` waits for everything."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.reader, writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer)
+        for number in numbers:
+            signal.signal(number, lambda *_signal: None)
+
+    def read(self) -> List[int]:
+        """Return the signals that came."""
+        try:
+            return list(os.read(self.reader, 256))
+        except BlockingIOError:
+            return []
+
+
+# The pilot
+
+
+def step_words(plan: Dict[str, Any], group: int, source: str) -> List[str]:
+    """Build the command of the step that starts a parent on each node of a group."""
+    wanted = plan["groups"][group]
+    words = ["srun", f"--nodes={wanted['nodes']}", f"--ntasks={wanted['nodes']}", "--ntasks-per-node=1"]
+    words += [f"--cpus-per-task={wanted['cpus']}", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0"]
+    words += ["--export=ALL", "--chdir=/", "--quiet"]
+    words += [f"--het-group={group}"] if len(plan["groups"]) > 1 else []
+    return [*words, sys.executable, "-I", "-c", source, "parent", json.dumps(plan)]
+
+
+def is_older_job_queued(job: str, listed: str) -> bool:
+    """Return True if a list of job ids, one for each line, has an older one than ``job``; pure."""
+    ids = [line.strip().partition("+")[0] for line in listed.splitlines()]
+    return any(found.isdigit() and int(found) < int(job) for found in ids)
+
+
+def _has_older_job(plan: Dict[str, Any]) -> bool:
+    """Ask the scheduler for jobs of the same name; an answer that does not come is no reason to end."""
+    words = ["squeue", "--noheader", f"--user={os.getuid()}", f"--name={plan['name']}", "--format=%i"]
+    words.append("--states=PENDING,RUNNING,CONFIGURING")
+    try:
+        done = subprocess.run(words, stdout=subprocess.PIPE, timeout=_QUEUE_TIMEOUT, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0 and is_older_job_queued(plan["job"], done.stdout.decode(errors="replace"))
+
+
+def pilot(plan: Dict[str, Any], source: str) -> int:
+    """Start a step for each group, and end all of them with the first parent that ends; return an exit code."""
+    if _has_older_job(plan):
+        log(f"ends: an older job has the name {plan['name']}")
+        return EXIT_OLDER_JOB
+    signals = SignalPipe(signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM)
+    steps = [
+        subprocess.Popen(step_words(plan, group, source), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for group in range(len(plan["groups"]))
+    ]
+    log(f"started {len(steps)} steps")
+    # A step ends with the last of its tasks, so the first parent that ends says so on its output.
+    while not _wait_output(steps, signals, 60.0):
+        if signal.SIGUSR1 in signals.read():
+            log(f"notice: the allocation ends in {plan['notice']:g} s")
+            _tell(steps, {"notice": plan["notice"]})
+    _tell(steps, {"end": True})
+    end = time.monotonic() + _END_WITHIN
+    while any(step.poll() is None for step in steps) and time.monotonic() < end:
+        select.select([signals.reader], [], [], 0.5)
+        signals.read()
+    codes = [step.poll() for step in steps]
+    for step in steps:
+        if step.returncode is None:
+            step.kill()
+    log(f"ends: the steps ended with {codes}")
+    return max((code for code in codes if code is not None), key=abs, default=0) & 0xFF
+
+
+def _wait_output(steps: List[subprocess.Popen[bytes]], signals: SignalPipe, timeout: float) -> bool:
+    """Wait for a signal or for output of a step; return True if a parent has ended, which is all that they print."""
+    outputs = [step.stdout.fileno() for step in steps if step.stdout is not None]
+    readable = select.select([signals.reader, *outputs], [], [], timeout)[0]
+    return any(output in readable for output in outputs)
+
+
+def _tell(steps: List[subprocess.Popen[bytes]], order: Dict[str, Any]) -> None:
+    """Write an order to all parents: a scheduler copies the input of a step to each task."""
+    for step in steps:
+        with contextlib.suppress(OSError):
+            assert step.stdin is not None  # noqa: S101 - it is a pipe
+            step.stdin.write(json.dumps(order).encode() + b"\n")
+            step.stdin.flush()
+
+
+# The parent
+
+
+class Request:
+    """A connection that asks for a start, up to the answer."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.text = b""
+        self.child: Optional[subprocess.Popen[bytes]] = None
+        self.ready = -1
+
+    def source(self) -> int:
+        """Return the descriptor that this request waits for: its text, or the pipe of its agent."""
+        return self.connection.fileno() if self.child is None else self.ready
+
+    def answer(self, told: Dict[str, Any]) -> None:
+        """Send the answer, and close the connection."""
+        with contextlib.suppress(OSError):
+            self.connection.sendall(json.dumps(told).encode() + b"\n")
+        self.close()
+
+    def close(self) -> None:
+        """Close what is open."""
+        self.connection.close()
+        if self.ready >= 0:
+            os.close(self.ready)
+            self.ready = -1
+
+
+class Parent:
+    """Starts agents on one node and ends after the last one."""
+
+    def __init__(self, plan: Dict[str, Any]) -> None:
+        self.plan = plan
+        self.signals = SignalPipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(address(plan["job"]))
+        self.listener.listen(16)
+        self.held, self._holder = os.pipe()
+        """A pipe whose write end only this process has: agents end when it closes."""
+        self.requests: List[Request] = []
+        self.children: List[subprocess.Popen[bytes]] = []
+        self.orders = b""
+        self.is_input_open = True
+        self.has_started = False
+        self.idle_at = time.monotonic() + float(plan["idle"])
+
+    def run(self) -> int:
+        """Serve until the last agent has ended, or none came; return the exit code."""
+        while not self._is_over():
+            waits = [self.signals.reader, self.listener.fileno()]
+            waits += [0] if self.is_input_open else []
+            waits += [
+                request.connection.fileno() if request.child is None else request.ready for request in self.requests
+            ]
+            readable = select.select(waits, [], [], self._seconds_left())[0]
+            self.signals.read()
+            if 0 in readable:
+                self._read_orders()
+            for request in list(self.requests):
+                if request.source() in readable:
+                    self._continue(request)
+            if self.listener.fileno() in readable:
+                self.requests.append(Request(self.listener.accept()[0]))
+        log("ends: no agent is left" if self.has_started else "ends: no host was launched")
+        return 0
+
+    def _is_over(self) -> bool:
+        self.children = [child for child in self.children if child.poll() is None]
+        if self.children:
+            return False
+        return self.has_started or time.monotonic() > self.idle_at
+
+    def _seconds_left(self) -> float:
+        return 60.0 if self.has_started else max(0.0, min(60.0, self.idle_at - time.monotonic()) + 0.1)
+
+    def _read_orders(self) -> None:
+        piece = os.read(0, 65_536)
+        self.is_input_open = bool(piece)
+        *lines, self.orders = (self.orders + piece).split(b"\n")
+        for line in lines:
+            order = json.loads(line)
+            if "notice" in order:
+                self._signal(signal.SIGTERM)
+            if "end" in order:
+                self._signal(signal.SIGUSR1)
+                self.has_started = True
+        if not self.is_input_open:
+            log("the pilot has ended")
+            self._signal(signal.SIGTERM)
+            self.has_started = True
+
+    def _signal(self, number: int) -> None:
+        for child in self.children:
+            if child.poll() is None:
+                child.send_signal(number)
+
+    def _continue(self, request: Request) -> None:
+        """Read a part of a request, or that its agent is ready or has ended."""
+        if request.child is not None:
+            is_ready = bool(os.read(request.ready, 1))
+            told = {"ready": True} if is_ready else {"code": request.child.wait()}
+            self.requests.remove(request)
+            request.answer(told)
+            return
+        piece = request.connection.recv(65_536) if is_own(request.connection) else b""
+        request.text += piece
+        if piece and b"\n" not in request.text and len(request.text) < _LINE_LIMIT:
+            return
+        try:
+            self._start(request, json.loads(request.text))
+        except (OSError, ValueError, KeyError) as error:
+            self.requests.remove(request)
+            request.answer({"error": str(error)})
+
+    def _start(self, request: Request, asked: Dict[str, Any]) -> None:
+        """Start an agent that reports readiness by a pipe and ends with this process.
+
+        :raises OSError: it cannot be started.
+        """
+        request.ready, ready = os.pipe()
+        try:
+            with open(os.open(asked["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as output:
+                request.child = subprocess.Popen(
+                    [*asked["words"], "--ready-fd", str(ready), "--parent-fd", str(self.held)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    cwd=asked["folder"],
+                    env={**os.environ, **asked["variables"]},
+                    pass_fds=(ready, self.held),
+                    start_new_session=True,
+                )
+        finally:
+            os.close(ready)
+        self.children.append(request.child)
+        self.has_started = True
+
+
+def make_folder(path: str) -> None:
+    """Create the folder of hosts, or check the one that exists: in ``/tmp`` another user may have made it.
+
+    :raises OSError: it cannot be created, or is not this user's alone.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.makedirs(path, mode=0o700)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(1, "the folder is a link, or another user can write into it", path)
+
+
+def parent(plan: Dict[str, Any]) -> int:
+    """Run the step parent of one node; return the exit code."""
+    try:
+        make_folder(os.path.expanduser(plan["folder"]))
+    except OSError as error:
+        log(f"{socket.gethostname()}: {error}")
+        return EXIT_FOLDER
+    code = Parent(plan).run()
+    sys.stdout.write(f"{socket.gethostname()} has ended\n")
+    sys.stdout.flush()
+    return code
+
+
+def main(words: List[str]) -> int:
+    """Run the process that the first word names."""
+    os.umask(0o077)
+    plan: Dict[str, Any] = json.loads(words[1])
+    return pilot(plan, words[2]) if words[0] == "pilot" else parent(plan)
+
+
+def ask_parent(job: str, asked: Dict[str, Any], timeout: float) -> Dict[str, Any]:
+    """Ask the parent on this node for the start of an agent; return its answer.
+
+    :raises OSError: there is no parent here, or it gives no answer in time.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(timeout)
+        connection.connect(address(job))
+        if not is_own(connection):
+            raise PermissionError(1, "another user listens at the address of the step parent")
+        connection.sendall(json.dumps(asked).encode() + b"\n")
+        text = b""
+        while not text.endswith(b"\n"):
+            piece = connection.recv(65_536)
+            if not piece:
+                raise ConnectionResetError(104, "the step parent has ended")
+            text += piece
+    answer: Dict[str, Any] = json.loads(text)
+    return answer
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

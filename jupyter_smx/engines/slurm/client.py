@@ -1,0 +1,131 @@
+"""Run Slurm's programs on the login machine, and turn their failures into errors of an engine."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.engines.slurm import commands, parsers, reasons
+from jupyter_smx.model.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jupyter_smx.engines.remote.machine import Completed
+    from jupyter_smx.engines.slurm.login import Login
+    from jupyter_smx.engines.slurm.submission import Submission
+
+_FACTS = 'id -u; dirname "$(command -v sbatch)"; sbatch --version'
+_FACT_LINES = 3
+
+
+class LoginFacts(Struct, frozen=True):
+    """The user's number, the folder of Slurm's programs, and their version on the login machine."""
+
+    uid: int
+    programs: str
+    version: str
+
+
+class SlurmClient:
+    """Calls Slurm's programs; ``programs`` is their folder, "" for the PATH, ``timeout`` seconds for each call."""
+
+    def __init__(self, login: Login, programs: str, timeout: float) -> None:
+        self.login = login
+        self._programs = programs
+        self._timeout = timeout
+        self._facts: LoginFacts | None = None
+
+    async def facts(self) -> LoginFacts:
+        """Ask once for the facts of the login machine.
+
+        :raises RefusedError: it has no sbatch.
+        :raises UnavailableError: it cannot be reached.
+        """
+        if self._facts is None:
+            done = await self._run(_FACTS)
+            lines = done.output.decode(errors="replace").split("\n")
+            found = [line.strip() for line in lines if line.strip()][-_FACT_LINES:]
+            if done.code or len(found) < _FACT_LINES or not found[0].isdigit():
+                raise RefusedError(
+                    f"--engine: {self.login.name} has no sbatch.",
+                    field="engine",
+                    value="slurm",
+                    rule="Slurm's programs run on the login machine.",
+                    cure="Set c.SlurmEngine.programs to their folder, or c.SlurmEngine.login to a login node.",
+                )
+            self._facts = LoginFacts(int(found[0]), found[1], found[2])
+        return self._facts
+
+    def known_uid(self) -> int:
+        """Return the user's number; :meth:`facts` was called before."""
+        if self._facts is None:
+            raise RuntimeError("the facts of the login machine were not asked")
+        return self._facts.uid
+
+    async def submit(self, submission: Submission, script: str) -> str:
+        """Submit a job, and return its id.
+
+        :raises RefusedError: Slurm accepts no such job; its message has the reason.
+        :raises NoAnswerError: it gave no answer, and may have accepted the job.
+        :raises UnavailableError: it accepts no job now.
+        """
+        done = await self._run(commands.submit(submission), script.encode())
+        job = parsers.parse_submission(done.output.decode(errors="replace"))
+        if done.code == 0 and job:
+            return job
+        is_about_account = re.search("[Aa]ccount", done.errors) is not None
+        raise reasons.submit_error(done, await self._accounts() if is_about_account else ())
+
+    async def queue(self) -> str:
+        """List the jobs of the user.
+
+        :raises UnavailableError: Slurm does not answer.
+        """
+        return await self._ask("squeue", commands.queue())
+
+    async def partitions(self) -> list[parsers.PartitionRow]:
+        """List the partitions.
+
+        :raises UnavailableError: Slurm does not answer.
+        """
+        return parsers.parse_partitions(await self._ask("sinfo", commands.partitions()))
+
+    async def describe(self, job: str) -> dict[str, str]:
+        """Return what Slurm shows of a job; empty if it has forgotten the job.
+
+        :raises UnavailableError: Slurm does not answer.
+        """
+        done = await self._run(commands.describe_job(job))
+        if done.code and "Invalid job id" in done.errors:
+            return {}
+        if done.code:
+            raise reasons.ask_error("scontrol", done)
+        return parsers.parse_record(done.output.decode(errors="replace").splitlines()[0])
+
+    async def cancel(self, jobs: Sequence[str], *, force: bool = False) -> None:
+        """Cancel jobs; those that have ended are no error.
+
+        :raises UnavailableError: Slurm does not answer.
+        """
+        done = await self._run(commands.cancel_by_force(jobs) if force else commands.cancel(jobs))
+        if done.code and not re.search("Invalid job id|already completing or completed", done.errors):
+            raise reasons.ask_error("scancel", done)
+
+    async def _accounts(self) -> list[str]:
+        """List the accounts of the user for a message; none where there is no database."""
+        done = await self._run(commands.accounts())
+        return parsers.parse_accounts(done.output.decode(errors="replace")) if done.code == 0 else []
+
+    async def _ask(self, program: str, command: str) -> str:
+        done = await self._run(command)
+        if done.code:
+            raise reasons.ask_error(program, done)
+        return done.output.decode(errors="replace")
+
+    async def _run(self, command: str, data: bytes = b"") -> Completed:
+        path = f'PATH={shlex.quote(self._programs)}:"$PATH"; export PATH; ' if self._programs else ""
+        return await self.login.run(path + command, data, self._timeout)

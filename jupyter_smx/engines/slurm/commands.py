@@ -1,0 +1,97 @@
+"""Build the commands of Slurm's programs; pure.
+
+``parsers`` reads what they print. Each is a line for a POSIX shell on the login machine, where the programs run.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from jupyter_smx.engines.slurm import parsers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jupyter_smx.engines.slurm.submission import Submission
+
+_EPOCH = "SLURM_TIME_FORMAT=%s"
+"""Lets Slurm print moments as seconds since the epoch, whatever the time zone of the login machine."""
+_QUEUE_FORMAT = "%i|%j|%T|%S|%e|%N|%P|%r"
+_PARTITION_FORMAT = "%P|%l|%c|%m|%G|%D|%a"
+_INHERITED = ("SLURM_CONF", "SLURM_CLUSTERS")
+"""Variables of Slurm that choose the cluster; the others are those of a job in which the controller runs."""
+
+
+def clean_environment(variables: Iterable[str]) -> list[str]:
+    """Name the variables of a surrounding job, which would change what Slurm's programs do."""
+    prefixes = ("SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "SCANCEL_", "PMI", "PMIX_")
+    return [name for name in variables if name.startswith(prefixes) and name not in _INHERITED]
+
+
+def submit(submission: Submission) -> str:
+    """Submit a batch job; its script is the input, its id the output."""
+    words = ["sbatch", "--parsable", *_common_words(submission)]
+    for number, group in enumerate(submission.groups):
+        words += [":"] if number else []
+        words += group.words
+    return shlex.join(words)
+
+
+def _common_words(submission: Submission) -> list[str]:
+    """Options that Slurm passes on from the first component of a heterogeneous job to the others."""
+    return [
+        f"--job-name={submission.name}",
+        "--comment=jupyter_smx",
+        f"--time={parsers.format_duration(submission.seconds)}",
+        # To the batch step alone: without `B:` each process of a job gets the signal, which ends most programs.
+        f"--signal=B:USR1@{submission.notice:.0f}",
+        # A job that is queued again has the same id and other nodes: the controller decides if there is another one.
+        "--no-requeue",
+        "--export=NIL",
+        "--output=/dev/null",
+        "--chdir=/",
+    ]
+
+
+def queue() -> str:
+    """List all jobs of this user, also those that have ended, as long as Slurm lists them."""
+    return f'{_EPOCH} squeue --noheader --states=all --user="$(id -un)" --format={shlex.quote(_QUEUE_FORMAT)}'
+
+
+def describe_job(job: str) -> str:
+    """Show everything about a job."""
+    return f"{_EPOCH} scontrol --oneliner show job {shlex.quote(job)}"
+
+
+def partitions() -> str:
+    """List the partitions that this user may see, one line for each kind of node in each."""
+    return f"sinfo --noheader --format={shlex.quote(_PARTITION_FORMAT)}"
+
+
+def accounts() -> str:
+    """List the accounts of this user, with partition and QOS of each."""
+    return 'sacctmgr --noheader --parsable2 show associations user="$(id -un)" format=Account,Partition,QOS,DefaultQOS'
+
+
+def cancel(jobs: Sequence[str]) -> str:
+    """Cancel jobs, whatever their state."""
+    return shlex.join(["scancel", "--quiet", *jobs])
+
+
+def cancel_by_force(jobs: Sequence[str]) -> str:
+    """Kill all processes of jobs at once."""
+    return shlex.join(["scancel", "--quiet", "--full", "--signal=KILL", *jobs])
+
+
+def on_node(job: str, component: int | None, node: str, command: str, *, pty: bool = False) -> str:
+    """Run a shell line on a node of an allocation, beside what runs there.
+
+    ``component`` is the number of a component of a heterogeneous job. ``--unbuffered`` lets single bytes pass, and
+    ``--mem=0`` lets the step start although the main step has all memory.
+    """
+    words = ["srun", f"--jobid={job}", *([] if component is None else [f"--het-group={component}"]), "--overlap"]
+    words += [f"--nodelist={node}", "--nodes=1", "--ntasks=1", "--cpu-bind=none", "--mem=0", "--mpi=none"]
+    words += ["--gres=none", "--chdir=/", "--quiet", "--export=ALL", "--kill-on-bad-exit=0"]
+    words += ["--pty"] if pty else ["--unbuffered"]
+    return shlex.join([*words, "/bin/sh", "-c", command])

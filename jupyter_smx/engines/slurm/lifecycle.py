@@ -1,0 +1,146 @@
+"""Decide what follows for the allocation of a cluster: from its record, what Slurm lists, and the time. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.engines.base import Observation
+from jupyter_smx.engines.slurm import reasons
+from jupyter_smx.engines.slurm.parsers import QueueRow
+from jupyter_smx.model.errors import SmxError, UnavailableError
+from jupyter_smx.model.records.cluster import QueueStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jupyter_smx.engines.slurm.record import AllocationRecord
+
+    Jobs = Mapping[str, list[QueueRow]]
+    """Rows of jobs of one name, by the job's id."""
+
+LATE_SUBMISSION = 15.0
+"""Seconds for which a submission without an answer may still arrive after Slurm has answered again."""
+COMPLETING_LIMIT = 60.0
+"""Seconds after the end of a job in which Slurm may still end its processes, and nothing is concluded."""
+
+
+class Submit(Struct, frozen=True):
+    """Submit the job: there is none, and none can come any more."""
+
+
+class Adopt(Struct, frozen=True):
+    """Record the id of a job that an earlier submission made; cancel the later ones of its name."""
+
+    job: str
+    cancel: tuple[str, ...] = ()
+
+
+class Wait(Struct, frozen=True):
+    """Report the state, and ask again later."""
+
+    status: QueueStatus
+
+
+class Launch(Struct, frozen=True):
+    """Launch the hosts on the nodes of these components."""
+
+    rows: tuple[QueueRow, ...]
+
+
+class Refuse(Struct, frozen=True):
+    """Cancel the job, which waits for what cannot come, and raise the error."""
+
+    error: SmxError
+    job: str
+
+
+class Fail(Struct, frozen=True):
+    """The job has ended; raise how, which ``job`` tells."""
+
+    job: str
+    state: str
+
+
+Step = Submit | Adopt | Wait | Launch | Refuse | Fail
+
+
+def next_step(record: AllocationRecord, jobs: Jobs, now: float, node_counts: Mapping[str, int]) -> Step:
+    """Decide the next step of a launch.
+
+    ``jobs`` are those of the cluster's name by Slurm's present answer, ``now`` is seconds since the epoch, and
+    ``node_counts`` has the number of nodes of each partition, as far as it is known.
+    """
+    if not record.job:
+        return _without_job(record, jobs, now)
+    rows = jobs.get(record.job, [])
+    if not rows:
+        return Fail(record.job, "")
+    if any(is_pending(row) for row in rows):
+        return _pending(record, rows, node_counts)
+    if all(row.state in reasons.RUNNING for row in rows) and all(row.nodes for row in rows):
+        return Launch(tuple(rows))
+    ended = [row for row in rows if row.state not in reasons.RUNNING]
+    return Fail(record.job, ended[0].state) if ended else Wait(QueueStatus(reasons.format_reason(rows[0])))
+
+
+def _without_job(record: AllocationRecord, jobs: Jobs, now: float) -> Step:
+    live = [job for job, rows in jobs.items() if any(is_pending(row) or row.state in reasons.RUNNING for row in rows)]
+    if live:
+        first, *others = sorted(live, key=int)
+        return Adopt(first, tuple(others))
+    if not record.submitted_at or now - (record.missed_since or now) >= LATE_SUBMISSION:
+        return Submit()
+    return Wait(QueueStatus("Slurm gave no answer to the submission, so it is looked up by name"))
+
+
+def is_pending(row: QueueRow) -> bool:
+    """Return True if a job waits for its nodes."""
+    return row.state in reasons.PENDING
+
+
+def _pending(record: AllocationRecord, rows: Sequence[QueueRow], node_counts: Mapping[str, int]) -> Step:
+    for row in rows:
+        hosts = sum(component == row.component for component in record.components.values())
+        too_many = reasons.NODE_LIMIT.fullmatch(row.reason) and hosts > node_counts.get(row.partition, hosts)
+        if too_many or not reasons.can_pass(row.reason):
+            return Refuse(reasons.never_error(row.reason, row.job), row.job)
+    shown = next((row for row in rows if row.reason), rows[0])
+    starts = [row.start for row in rows if row.start is not None]
+    return Wait(QueueStatus(reasons.format_reason(shown), expected_start=max(starts, default=None)))
+
+
+def observe(record: AllocationRecord | None, job: str, jobs: Jobs, now: float, *, has_hosts: bool) -> Observation:
+    """Conclude the state of a cluster from Slurm's present answer.
+
+    ``job`` is the id of its job by the record or the handle, "" while there is none.
+    """
+    if not job:
+        return Observation.GONE if record is None else Observation.UNKNOWN  # an acquire may be under way
+    rows = jobs.get(job, [])
+    states = [row.state for row in rows]
+    if not rows or any(_is_over(row, now) for row in rows):
+        return Observation.GONE
+    if has_hosts and all(state in reasons.RUNNING for state in states):
+        return Observation.RUNNING
+    return Observation.UNKNOWN
+
+
+def _is_over(row: QueueRow, now: float) -> bool:
+    if row.state in reasons.COMPLETING:
+        return row.end is not None and now - row.end > COMPLETING_LIMIT
+    return not is_pending(row) and row.state not in reasons.RUNNING
+
+
+def is_ended(rows: Sequence[QueueRow]) -> bool:
+    """Return True if no process of a job is left: each component has ended, and none is completing."""
+    live = (*reasons.PENDING, *reasons.RUNNING, *reasons.COMPLETING)
+    return all(row.state not in live for row in rows)
+
+
+def end_error(job: str, state: str, details: dict[str, str]) -> UnavailableError:
+    """Return the error of a launch whose job ended before its hosts were ready."""
+    return UnavailableError(
+        f"Slurm job {job} ended before its hosts were ready. {reasons.end_sentence(state, details)}", transient=True
+    )

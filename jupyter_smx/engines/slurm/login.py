@@ -1,0 +1,145 @@
+"""The machine on which Slurm's programs run, if it is this one: a shell here, without the variables of a job."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from asyncio.subprocess import PIPE
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from jupyter_smx.engines.machine import child_process
+from jupyter_smx.engines.remote.machine import RUN_TIMEOUT, Completed, NoAnswerError, NotStartedError, RemoteMachine
+from jupyter_smx.engines.slurm import commands
+from jupyter_smx.model.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+_STREAM_LIMIT = 1 << 20
+"""Bytes that the reader of a stream holds before the other side waits."""
+_CONNECTED = b"+"
+_ANSWER_WITHIN = 8.0
+"""Seconds until a relay is connected; the controller cancels ``connect`` after ten."""
+_ERROR_TAIL = 300
+
+
+class Login(RemoteMachine, Protocol):
+    """A machine on which Slurm's programs run."""
+
+    async def relay(self, command: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a stream to what a command connects its input and output to, after it has printed ``+``.
+
+        :raises RefusedError, UnavailableError: as :meth:`run`, or it connects to nothing.
+        """
+        ...
+
+
+class LocalLogin:
+    """This machine. ``variables`` are added to those of the controller, without those of a surrounding job."""
+
+    name = "this machine"
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = dict(variables)
+        self._relays: set[asyncio.Task[None]] = set()
+
+    async def run(self, command: str, data: bytes = b"", timeout: float = RUN_TIMEOUT) -> Completed:
+        """Run a line of a shell.
+
+        :raises NotStartedError: this machine can start no process now.
+        :raises NoAnswerError: it did not end within ``timeout`` seconds.
+        """
+        process = await self._start(command)
+        try:
+            output, errors = await asyncio.wait_for(process.communicate(data), timeout)
+        except asyncio.TimeoutError:
+            raise NoAnswerError(
+                f"{command.split(maxsplit=1)[0]} gave no answer within {timeout:g} s.", transient=True
+            ) from None
+        finally:
+            await child_process.end(process)
+        return Completed(process.returncode or 0, output, errors.decode(errors="replace"))
+
+    @asynccontextmanager
+    async def open(self, command: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        """Start a command whose pipes are used meanwhile; its error output is dropped."""
+        process = await self._start(command, stderr=asyncio.subprocess.DEVNULL)
+        try:
+            yield process
+        finally:
+            await child_process.end(process)
+
+    async def connect(self, socket: str) -> Streams:
+        """Open a unix socket of this machine.
+
+        :raises UnavailableError: nothing listens there.
+        """
+        try:
+            return await asyncio.open_unix_connection(socket, limit=_STREAM_LIMIT)
+        except OSError as problem:
+            raise UnavailableError(f"Nothing listens at {socket} ({problem.strerror}).", transient=True) from problem
+
+    async def relay(self, command: str) -> Streams:
+        """Open a stream over a process that lives as long as the stream.
+
+        :raises UnavailableError: it ended, or gave no sign in time.
+        """
+        async with AsyncExitStack() as undo:
+            process = await self._start(command)
+            undo.push_async_callback(child_process.end, process)
+            if process.stdin is None or process.stdout is None or process.stderr is None:
+                raise ValueError("the process has no pipes")
+            errors = asyncio.get_running_loop().create_task(_read_tail(process.stderr))
+            undo.callback(errors.cancel)
+            try:
+                first = await asyncio.wait_for(process.stdout.read(1), _ANSWER_WITHIN)
+            except asyncio.TimeoutError:
+                raise NoAnswerError(f"No agent answered within {_ANSWER_WITHIN:g} s.", transient=True) from None
+            if first != _CONNECTED:
+                raise UnavailableError(f"No agent listens there ({await errors}).", transient=True)
+            undo.pop_all()
+        keeper = asyncio.get_running_loop().create_task(_keep(process, errors), name="slurm relay")
+        self._relays.add(keeper)
+        keeper.add_done_callback(self._relays.discard)
+        return process.stdout, process.stdin
+
+    def shell_words(self, command: str) -> list[str]:
+        """Run it in a shell here."""
+        return ["sh", "-c", command]
+
+    async def close(self) -> None:
+        """End the processes of streams."""
+        relays = [*self._relays]
+        for relay in relays:
+            relay.cancel()
+        await asyncio.gather(*relays, return_exceptions=True)
+
+    async def _start(self, command: str, stderr: int = PIPE) -> asyncio.subprocess.Process:
+        left_out = set(commands.clean_environment(os.environ))
+        inherited = {name: value for name, value in os.environ.items() if name not in left_out}
+        environment = inherited | self._variables
+        try:
+            return await child_process.start(
+                "sh", "-c", command, stdin=PIPE, stdout=PIPE, stderr=stderr, env=environment, limit=_STREAM_LIMIT
+            )
+        except OSError as error:
+            raise NotStartedError(f"This machine can start no process ({error.strerror}).", transient=True) from error
+
+
+async def _keep(process: asyncio.subprocess.Process, errors: asyncio.Task[str]) -> None:
+    """Wait for the end of a stream's process, which comes with the end of either side."""
+    try:
+        await process.wait()
+    finally:
+        errors.cancel()
+        await child_process.end(process)
+
+
+async def _read_tail(stream: asyncio.StreamReader) -> str:
+    tail = b""
+    while piece := await stream.read(65_536):
+        tail = (tail + piece)[-_ERROR_TAIL:]
+    return " | ".join(line.strip() for line in tail.decode(errors="replace").splitlines() if line.strip())

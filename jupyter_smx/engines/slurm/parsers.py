@@ -1,0 +1,224 @@
+"""Parse what Slurm's programs print: text in, structs out. Pure.
+
+The formats are those of :mod:`~jupyter_smx.engines.slurm.commands`: fields separated by ``|``, without a header. Every
+version since 20.11 prints them alike; ``--json`` is newer, and its fields change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+UNKNOWN = ("", "N/A", "NONE", "(null)", "Unknown", "INVALID", "NOT_SET")
+"""Texts that Slurm prints where it has no value."""
+UNLIMITED = ("UNLIMITED", "infinite", "Partition_Limit")
+_QUEUE_FIELDS = 8
+_PARTITION_FIELDS = 7
+_MEGABYTE = 1 << 20
+_GRES_WORD = re.compile(r"(?:gres[/:])?gpu(?::(?P<kind>[^:=(,]+?))?[:=](?P<count>\d+)(?:\(.*\))?")
+_BRACKET = re.compile(r"\[([^\[\]]*)\]")
+_PAIR = re.compile(r"(?<!\S)([A-Za-z][A-Za-z0-9_/:]*)=")
+
+
+class QueueRow(Struct, frozen=True, kw_only=True):
+    """One row of ``squeue``: a job, or one component of a heterogeneous job.
+
+    ``job`` is the id by which commands name the whole job, ``component`` counts from 0. ``start`` and ``end`` are
+    seconds since the epoch, None if Slurm has none.
+    """
+
+    job: str
+    component: int = 0
+    name: str = ""
+    state: str = ""
+    start: float | None = None
+    end: float | None = None
+    nodes: tuple[str, ...] = ()
+    reason: str = ""
+    partition: str = ""
+
+
+class PartitionRow(Struct, frozen=True, kw_only=True):
+    """Equal nodes of a partition; ``limit`` is seconds, None without one, ``memory`` bytes of one node."""
+
+    name: str
+    is_default: bool = False
+    is_up: bool = True
+    limit: float | None = None
+    cpus: int = 0
+    memory: int = 0
+    gpus: int = 0
+    gpu_kind: str = ""
+    nodes: int = 0
+
+
+def split_job_id(text: str) -> tuple[str, int]:
+    """Split the id of ``squeue``: ``12`` is a job, ``12+1`` the second component of one."""
+    job, _, component = text.strip().partition("+")
+    return job, int(component) if component.isdigit() else 0
+
+
+def parse_submission(text: str) -> str:
+    """Return the job id that ``sbatch --parsable`` prints, ``ID`` or ``ID;CLUSTER``; "" if it printed none.
+
+    Plug-ins of a site may print lines before it.
+    """
+    found = [line.partition(";")[0].strip() for line in text.splitlines()]
+    ids = [job for job in found if job.isdigit()]
+    return ids[-1] if ids else ""
+
+
+def parse_queue(text: str) -> list[QueueRow]:
+    """Parse the rows of ``squeue``; lines of another form are left out."""
+    return [row for line in text.splitlines() if (row := _queue_row(line)) is not None]
+
+
+def _queue_row(line: str) -> QueueRow | None:
+    fields = line.rstrip("\n").split("|", _QUEUE_FIELDS - 1)
+    if len(fields) != _QUEUE_FIELDS or not fields[0].strip()[:1].isdigit():
+        return None
+    job, component = split_job_id(fields[0])
+    return QueueRow(
+        job=job,
+        component=component,
+        name=fields[1].strip(),
+        state=fields[2].strip(),
+        start=parse_moment(fields[3]),
+        end=parse_moment(fields[4]),
+        nodes=tuple(expand_nodes(fields[5])),
+        partition=fields[6].strip(),
+        reason="" if (reason := fields[7].strip()) in ("None", *UNKNOWN) else reason,
+    )
+
+
+def parse_moment(text: str) -> float | None:
+    """Parse a moment that ``SLURM_TIME_FORMAT=%s`` lets Slurm print as seconds since the epoch."""
+    word = text.strip()
+    return float(word) if word.isdigit() and int(word) > 0 else None
+
+
+def parse_duration(text: str) -> float | None:
+    """Parse ``D-HH:MM:SS``, ``HH:MM:SS``, ``MM:SS`` or minutes, in seconds; None where there is no limit."""
+    word = text.strip()
+    if word in UNLIMITED or word in UNKNOWN:
+        return None
+    days, dash, rest = word.partition("-")
+    parts = [int(part) if part.isdigit() else 0 for part in (rest if dash else word).split(":")]
+    if dash:  # D-HH, D-HH:MM, D-HH:MM:SS
+        hours, minutes, seconds = (*parts, 0, 0)[:3]
+        return float(int(days) * 86_400 + hours * 3_600 + minutes * 60 + seconds) if days.isdigit() else None
+    hours, minutes, seconds = (0, parts[0], 0) if len(parts) == 1 else (0, 0, 0, *parts)[-3:]
+    return float(hours * 3_600 + minutes * 60 + seconds)
+
+
+def format_duration(seconds: float) -> str:
+    """Format a time limit as Slurm reads it, rounded up to minutes: ``1-02:30:00``."""
+    minutes = max(1, -(-int(-(-seconds // 1)) // 60))
+    days, rest = divmod(minutes, 24 * 60)
+    return f"{days}-{rest // 60:02}:{rest % 60:02}:00"
+
+
+def expand_nodes(text: str) -> list[str]:
+    """Expand a list of nodes: ``gpu[01-03,7],login`` are five names."""
+    word = text.strip()
+    if word in UNKNOWN:
+        return []
+    return [name for part in _split_outside_brackets(word) for name in _expand(part)]
+
+
+def _split_outside_brackets(text: str) -> Iterator[str]:
+    depth, begin = 0, 0
+    for place, sign in enumerate(text):
+        depth += (sign == "[") - (sign == "]")
+        if sign == "," and depth == 0:
+            yield text[begin:place]
+            begin = place + 1
+    yield text[begin:]
+
+
+def _expand(text: str) -> Iterator[str]:
+    found = _BRACKET.search(text)
+    if found is None:
+        if text:
+            yield text
+        return
+    for middle in _numbers(found[1]):
+        for rest in _expand(text[found.end() :]) if text[found.end() :] else [""]:
+            yield f"{text[: found.start()]}{middle}{rest}"
+
+
+def _numbers(text: str) -> Iterator[str]:
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if dash and first.isdigit() and last.isdigit():
+            yield from (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
+        elif part:
+            yield part
+
+
+def parse_gpus(text: str) -> tuple[int, str]:
+    """Return the number of GPUs in a list of generic resources, and their kind if all have one: ``gpu:a100:4(S:0)``."""
+    found = [_GRES_WORD.fullmatch(part.strip()) for part in _split_outside_parentheses(text)]
+    matches = [match for match in found if match is not None]
+    kinds = {match["kind"] or "" for match in matches}
+    return sum(int(match["count"]) for match in matches), kinds.pop() if len(kinds) == 1 else ""
+
+
+def _split_outside_parentheses(text: str) -> list[str]:
+    return re.split(r",(?![^()]*\))", text)
+
+
+def parse_partitions(text: str) -> list[PartitionRow]:
+    """Parse the rows of ``sinfo``; lines of another form are left out."""
+    return [row for line in text.splitlines() if (row := _partition_row(line)) is not None]
+
+
+def _partition_row(line: str) -> PartitionRow | None:
+    fields = [field.strip() for field in line.split("|")]
+    if len(fields) != _PARTITION_FIELDS or not fields[0]:
+        return None
+    gpus, kind = parse_gpus(fields[4])
+    return PartitionRow(
+        name=fields[0].rstrip("*"),
+        is_default=fields[0].endswith("*"),
+        limit=parse_duration(fields[1]),
+        cpus=_number(fields[2]),
+        memory=_number(fields[3]) * _MEGABYTE,
+        gpus=gpus,
+        gpu_kind=kind,
+        nodes=_number(fields[5]),
+        is_up=fields[6] == "up",
+    )
+
+
+def _number(text: str) -> int:
+    """Read a count; Slurm writes ``4+`` where nodes have four or more."""
+    digits = re.match(r"\d+", text)
+    return int(digits[0]) if digits else 0
+
+
+def parse_record(text: str) -> dict[str, str]:
+    """Parse one line of ``scontrol --oneliner show``: ``Name=value`` pairs, whose values may have spaces."""
+    places = [*_PAIR.finditer(text.strip())]
+    ends = [place.start() for place in places[1:]] + [len(text.strip())]
+    return {place[1]: text.strip()[place.end() : end].strip() for place, end in zip(places, ends, strict=True)}
+
+
+def parse_accounts(text: str) -> list[str]:
+    """Return each account once from the rows of ``sacctmgr show associations``, whose first field it is."""
+    names = [line.partition("|")[0].strip() for line in text.splitlines()]
+    return [*dict.fromkeys(name for name in names if name)]
+
+
+def jobs_by_name(rows: Iterable[QueueRow]) -> Mapping[str, dict[str, list[QueueRow]]]:
+    """Sort rows by the name of the job and its id; components in order."""
+    found: dict[str, dict[str, list[QueueRow]]] = defaultdict(lambda: defaultdict(list))
+    for row in sorted(rows, key=lambda row: (int(row.job), row.component)):
+        found[row.name][row.job].append(row)
+    return found

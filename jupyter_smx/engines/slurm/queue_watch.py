@@ -1,0 +1,53 @@
+"""Ask Slurm for all jobs of the user at once, and share the answer: a scheduler serves many people."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from jupyter_smx.engines.slurm import parsers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+    from typing import Any
+
+    from jupyter_smx.engines.slurm.parsers import QueueRow
+
+    Queue = Mapping[str, Mapping[str, list[QueueRow]]]
+    """Rows by the name of the job and by its id."""
+
+LOOK_INTERVAL = 5.0
+"""Seconds between two looks that are not part of a start or an end."""
+FIRST_DELAYS = (0.3, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0)
+"""Seconds between the looks after a submission, before those at the usual interval."""
+
+
+class QueueWatch:
+    """Holds the last answer of ``squeue``. ``ask`` runs it, ``clock`` is monotonic.
+
+    A question that is under way is shared by all that need an answer which began after they came; for others another
+    one follows it. So there are never two at once.
+    """
+
+    def __init__(self, ask: Callable[[], Coroutine[Any, Any, str]], clock: Callable[[], float]) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._began_at = float("-inf")
+        self._queue: Queue = {}
+        self.questions = 0
+        """How often Slurm was asked."""
+
+    async def look(self, oldest: float = 0.0) -> Queue:
+        """Return an answer that is at most ``oldest`` seconds old.
+
+        :raises UnavailableError: Slurm does not answer.
+        """
+        wanted_since = self._clock() - oldest
+        async with self._lock:
+            if self._began_at < wanted_since:
+                began_at = self._clock()
+                self.questions += 1
+                text = await self._ask()
+                self._began_at, self._queue = began_at, parsers.jobs_by_name(parsers.parse_queue(text))
+            return self._queue

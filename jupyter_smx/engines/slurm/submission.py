@@ -1,0 +1,179 @@
+"""Build the batch job of a cluster from a request and the configuration; pure."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.model.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jupyter_smx.engines.base import ClusterRequest, HostSpec
+    from jupyter_smx.engines.slurm.parsers import PartitionRow
+
+OPTION_NAMES = ("partition", "account", "qos", "gres", "constraint", "reservation", "exclusive", "words")
+"""Options of a job, of an instance type or of the configuration; ``words`` are more words for ``sbatch``."""
+TYPE_OPTION_NAMES = (*OPTION_NAMES, "cpus", "memory_gib")
+NAME_PREFIX = "smx-"
+EXIT_NO_PYTHON = 96
+"""Exit code of a batch job whose node has no Python."""
+_MEGABYTE = 1 << 20
+_OWNER_LENGTH = 8
+_SCRIPT = """\
+#!/bin/sh
+# jupyter_smx: this job holds its nodes for warm hosts. It ends when the last host has ended: after its keep-alive, or
+# when it is released. Its owner ends it with `%smx pools --stop`, or `scancel {name}`.
+cd /
+umask 077
+: "${{HOME:=$(getent passwd "$(id -u)" | cut -d: -f6)}}" "${{USER:=$(id -un)}}"
+: "${{PATH:=/usr/local/bin:/usr/bin:/bin}}"
+PATH="$PATH":{programs}
+export HOME USER PATH LOGNAME="$USER"
+r={folder}; p={python}
+command -v "$p" >/dev/null || exit {no_python}
+mkdir -p -m 700 "$r" && exec >>"$r/allocations.log" 2>&1
+plan='{plan}'
+plan=$(printf %s "$plan" | sed "s/@JOB@/$SLURM_JOB_ID/")
+source=$(cat <<'END_OF_SOURCE'
+{source}END_OF_SOURCE
+)
+exec "$p" -I -c "$source" pilot "$plan" "$source"
+"""
+
+
+class Group(Struct, frozen=True, kw_only=True):
+    """The nodes of one instance group: a component of the job. ``words`` are for ``sbatch``."""
+
+    nodes: int
+    cpus: int
+    words: tuple[str, ...]
+
+
+class Submission(Struct, frozen=True, kw_only=True):
+    """A batch job; ``seconds`` is its time limit, ``notice`` comes so many seconds before that."""
+
+    name: str
+    groups: tuple[Group, ...]
+    seconds: float
+    notice: float
+    idle: float
+
+
+class AllocationTime(Struct, frozen=True, kw_only=True):
+    """Seconds: what a start may take, the notice before the end, and the longest allocation (0: the partition's)."""
+
+    reserve: float = 180.0
+    notice: float = 120.0
+    longest: float = 0.0
+
+
+def job_name(owner: str, cluster: str) -> str:
+    """Name the job of a cluster, so that every process finds it by the cluster's id."""
+    return f"{NAME_PREFIX}{owner[:_OWNER_LENGTH]}-{cluster}"
+
+
+def cluster_of(owner: str, name: str) -> str:
+    """Return the cluster of a job's name; "" if it is not one of this owner."""
+    prefix = job_name(owner, "")
+    return name[len(prefix) :] if name.startswith(prefix) else ""
+
+
+def groups_of(request: ClusterRequest) -> list[list[HostSpec]]:
+    """Return the hosts of each instance group, in the job's order."""
+    found = [[host for host in request.hosts if host.group == group.name] for group in request.instance_groups]
+    return [hosts for hosts in found if hosts]
+
+
+def plan_submission(
+    request: ClusterRequest,
+    options: Mapping[str, str],
+    time: AllocationTime,
+    name: str,
+    partitions: Sequence[PartitionRow] = (),
+) -> Submission:
+    """Plan the batch job of a request; ``options`` are those of the configuration, which an instance type replaces.
+
+    :raises RefusedError: an option is unknown, or the run time alone is longer than what a partition allows.
+    """
+    groups = tuple(_group(hosts, options) for hosts in groups_of(request))
+    places = [{**options, **hosts[0].options}.get("partition", "") for hosts in groups_of(request)]
+    limits = [limit for place in places if (limit := partition_limit(place, partitions)) is not None]
+    longest = min([*limits, *([time.longest] if time.longest else [])], default=None)
+    wanted = float(request.max_run + request.keep_alive) + time.reserve
+    seconds = wanted if longest is None else min(wanted, longest)
+    return Submission(
+        name=name,
+        groups=groups,
+        seconds=seconds,
+        notice=min(time.notice, seconds / 2),
+        idle=request.idle_limit + time.reserve / 2,
+    )
+
+
+def partition_limit(name: str, rows: Sequence[PartitionRow]) -> float | None:
+    """Return the time limit of a partition, or of the default one without a name; None if it has none.
+
+    Several partitions may be named with commas: Slurm takes the first that fits, so the shortest limit counts.
+    """
+    names = name.split(",") if name else [row.name for row in rows if row.is_default]
+    limits = [row.limit for row in rows if row.name in names and row.limit is not None]
+    return min(limits, default=None)
+
+
+def _group(hosts: Sequence[HostSpec], configured: Mapping[str, str]) -> Group:
+    host = hosts[0]
+    unknown = [name for name in host.options if name not in TYPE_OPTION_NAMES]
+    if unknown:
+        raise RefusedError(
+            f"--instance-type: {host.instance_type} has the option {unknown[0]!r}, which Slurm's engine does not have.",
+            field="instance_type",
+            value=host.instance_type,
+            rule=f"Options of its types are {', '.join(TYPE_OPTION_NAMES)}.",
+            cure="Correct it in c.ControllerApp.instance_types.",
+        )
+    options = {**configured, **host.options}
+    cpus = int(options.get("cpus") or host.vcpus)
+    words = [f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}", "--ntasks-per-node=1", f"--cpus-per-task={cpus}"]
+    memory = round(float(options["memory_gib"]) * 1024) if options.get("memory_gib") else host.memory // _MEGABYTE
+    words += [f"--mem={memory}M"] if memory else []
+    gres = options.get("gres") or (f"gpu:{host.gpus}" if host.gpus else "")
+    words += [f"--gres={gres}"] if gres else []
+    for option in ("partition", "account", "qos", "constraint", "reservation"):
+        words += [f"--{option}={options[option]}"] if options.get(option) else []
+    words += ["--exclusive"] if options.get("exclusive", "").lower() in ("true", "1", "yes") else []
+    return Group(nodes=len(hosts), cpus=cpus, words=(*words, *shlex.split(options.get("words", ""))))
+
+
+def script(submission: Submission, source: str, folder: str, python: str, programs: str) -> str:
+    """Write the batch script, which has all that runs on the nodes before the first host.
+
+    ``source`` is the text of :mod:`jupyter_smx.agent.remote.allocation`, ``folder`` a word of a shell, ``programs``
+    the folder of Slurm's programs on the login machine.
+    """
+    plan = {
+        "job": "@JOB@",  # known only where the job runs
+        "name": submission.name,
+        "groups": [{"nodes": group.nodes, "cpus": group.cpus} for group in submission.groups],
+        "folder": folder,
+        "idle": submission.idle,
+        "notice": submission.notice,
+    }
+    return _SCRIPT.format(
+        name=shlex.quote(f"--name={submission.name}"),
+        programs=shlex.quote(programs),
+        folder=folder_word(folder),
+        python=folder_word(python),
+        no_python=EXIT_NO_PYTHON,
+        plan=json.dumps(plan).replace("'", "'\\''"),
+        source=source,
+    )
+
+
+def folder_word(path: str) -> str:
+    """Quote a path for a shell, but for a ``~`` at its beginning."""
+    return '"$HOME"' + shlex.quote(path[1:]) if path == "~" or path.startswith("~/") else shlex.quote(path)

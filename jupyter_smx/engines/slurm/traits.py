@@ -1,0 +1,80 @@
+"""The configuration of the Slurm engine."""
+
+from __future__ import annotations
+
+import shlex
+
+from traitlets import Bool, Dict, Float, List, Unicode
+
+from jupyter_smx.engines.remote.remote_base import RemoteEngineBase
+from jupyter_smx.engines.slurm.submission import AllocationTime
+
+
+class SlurmTraits(RemoteEngineBase):
+    """What the engine asks Slurm for, and where Slurm's programs run."""
+
+    login = Unicode(
+        "",
+        help=(
+            "Machine on which Slurm's programs run, as ssh knows it; empty means this one. The options of the ssh "
+            "client are those of c.SshEngine."
+        ),
+    ).tag(config=True)
+    programs = Unicode("", help="Folder of Slurm's programs on that machine; empty means that its PATH has them.").tag(
+        config=True
+    )
+    variables = Dict(
+        value_trait=Unicode(),
+        key_trait=Unicode(),
+        help="Environment variables of Slurm's programs on this machine, such as SLURM_CONF.",
+    ).tag(config=True)
+    partition = Unicode("", help="Partition of jobs, or several with commas; empty means the default one.").tag(
+        config=True
+    )
+    account = Unicode("", help="Account that is charged; empty means the user's default account.").tag(config=True)
+    qos = Unicode("", help="Quality of service; empty means the default of the account.").tag(config=True)
+    gres = Unicode(
+        "", help="Generic resources of each node, such as ``gpu:a100:1``; empty means the GPUs of the instance type."
+    ).tag(config=True)
+    constraint = Unicode("", help="Features that nodes must have, such as ``a100|h100``.").tag(config=True)
+    reservation = Unicode("", help="Reservation in which jobs run.").tag(config=True)
+    exclusive = Bool(
+        default_value=False, help="Whether a host has its node for itself, whatever its instance type says."
+    ).tag(config=True)
+    submit_words = List(Unicode(), help="More words for sbatch, such as ``--mail-type=END``.").tag(config=True)
+    max_allocation = Float(
+        0.0,
+        min=0.0,
+        help=(
+            "Seconds that an allocation may last; 0 means the limit of the partition. A job asks for its maximum run "
+            "time and its keep-alive."
+        ),
+    ).tag(config=True)
+    notice_time = Float(120.0, min=0.0, help="Seconds before the end of an allocation in which jobs get SIGTERM.").tag(
+        config=True
+    )
+    shared_home = Bool(
+        default_value=False,
+        help="Whether the home folder of the login machine is that of the nodes.",
+    ).tag(config=True)
+    command_timeout = Float(30.0, min=1.0, help="Seconds after which a program of Slurm is taken as unanswered.").tag(
+        config=True
+    )
+
+    def job_options(self) -> dict[str, str]:
+        """Return the configured options of all jobs, by the names that instance types use."""
+        found = {
+            "partition": str(self.partition),
+            "account": str(self.account),
+            "qos": str(self.qos),
+            "gres": str(self.gres),
+            "constraint": str(self.constraint),
+            "reservation": str(self.reservation),
+            "exclusive": "true" if self.exclusive else "",
+            "words": shlex.join(self.submit_words),
+        }
+        return {name: value for name, value in found.items() if value}
+
+    def allocation_time(self) -> AllocationTime:
+        """Return the times of an allocation."""
+        return AllocationTime(notice=float(self.notice_time), longest=float(self.max_allocation))

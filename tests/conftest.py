@@ -46,6 +46,7 @@ pytest_plugins = (
     "jupyter_smx.testing.docker.registry",
     "jupyter_smx.testing.pytest_plugin",
     "plugins.temporary_files",
+    "worlds.slurm.fixture",
     "worlds.ssh.fixture",
 )
 

@@ -1,4 +1,4 @@
-"""Slurm's reasons, states and messages: which ones a job can wait for, and what a person does about the others; pure."""
+"""Slurm's reasons, states and messages: which ones a job can wait for, and what a person does about others; pure."""
 
 from __future__ import annotations
 

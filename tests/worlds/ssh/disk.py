@@ -7,6 +7,9 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+NAMES = ("one", "two", "three", "login")
+"""Machines by their numbers, from 1 on; the last one is only in the world of Slurm."""
+
 USER = "far-user"
 UID = 4211
 HOME = f"/home/{USER}"
@@ -114,7 +117,7 @@ def _write_etc(etc: Path, plan: Plan) -> None:
             shutil.copytree(here, etc / name, symlinks=True, ignore=shutil.ignore_patterns("private"))
         elif here.exists():
             shutil.copyfile(here, etc / name, follow_symlinks=False)
-    names = [f"10.77.0.{number} {name}" for number, name in enumerate(("one", "two", "three"), 1)]
+    names = [f"10.77.0.{number} {name}" for number, name in enumerate(NAMES, 1)]
     own = {
         "passwd": _PASSWD,
         "group": _GROUP,

@@ -46,7 +46,7 @@ read -r _
   echo "link set eth0 up"
   echo "route add default via 10.77.0.254"
   for other in 253 254; do echo "neigh replace 10.77.0.$other lladdr 02:00:0a:4d:00:fe dev eth0 nud permanent"; done
-  for other in 1 2 3; do
+  for other in 1 2 3 4; do
     if [ "$other" != "$number" ]; then
       echo "neigh replace 10.77.0.$other lladdr 02:00:0a:4d:00:0$other dev eth0 nud permanent"
     fi

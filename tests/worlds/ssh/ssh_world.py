@@ -19,7 +19,7 @@ from worlds.ssh import client_files, disk
 from worlds.ssh.machine import Machine, kill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _HERE = Path(__file__).parent
 _PROGRAMS = ("ip", "ldconfig", "mount", "nsenter", "pivot_root", "ssh", "ssh-keygen", "umount", "unshare")
@@ -54,10 +54,19 @@ class SshWorld:
         self._process: subprocess.Popen[str] | None = None
 
     @classmethod
-    def create(cls, folder: Path, *, tied: bool = True) -> SshWorld:
+    def create(
+        cls,
+        folder: Path,
+        *,
+        tied: bool = True,
+        names: tuple[str, ...] = _MACHINES,
+        before_boot: Callable[[SshWorld], object] = lambda _world: None,
+    ) -> SshWorld:
         """Make a world in a folder that does not exist.
 
         :param tied: whether the world ends when this process ends, however that happens.
+        :param names: of the machines; ``disk.NAMES`` has their numbers.
+        :param before_boot: is called when the disks are there and no machine is on.
         :raises RuntimeError: this machine cannot have one, or it did not come up.
         """
         why = unavailable_reason()
@@ -67,14 +76,15 @@ class SshWorld:
         if len(os.fspath(folder / "control")) > 100:
             raise RuntimeError(f"The path {folder} is too long for sockets in it. Choose one of 90 characters at most.")
         folder.mkdir(parents=True)
-        plans = [plan_machine(number, name) for number, name in enumerate(_MACHINES, 1)]
+        plans = [plan_machine(disk.NAMES.index(name) + 1, name) for name in names]
         description = {"machines": [plan._asdict() for plan in plans]}
         (folder / "world.json").write_text(json.dumps(description), encoding="utf-8")
         try:
-            _make_keys(folder / "keys")
+            _make_keys(folder / "keys", names)
             world = cls(folder, 0, plans)
             world._start_supervisor(tied=tied)
             client_files.write(folder, plans, world.supervisor_pid)
+            before_boot(world)
             with ThreadPoolExecutor() as pool:
                 list(pool.map(Machine.start, world.machines))
         except BaseException:
@@ -267,12 +277,12 @@ def _prefix_of(python: str, needed: str = "") -> tuple[str, str] | None:
     return ("" if needed else found[1]), f"{found[2]}.{found[3]}"
 
 
-def _make_keys(folder: Path) -> None:
+def _make_keys(folder: Path, machines: tuple[str, ...]) -> None:
     folder.mkdir(mode=0o700)
     keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", ""]
     started = [
         subprocess.Popen([*keygen, "-C", name, "-f", folder / name])
-        for name in ("key", *(f"host_{machine}" for machine in _MACHINES))
+        for name in ("key", *(f"host_{machine}" for machine in machines))
     ]
     codes = [process.wait() for process in started]
     if any(codes):

@@ -1,0 +1,176 @@
+"""Pilot and step parent on this machine, with an ``srun`` and a ``squeue`` that stand in for Slurm's."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jupyter_smx.agent.remote import allocation
+from jupyter_smx.engines.slurm import pilot_source
+from jupyter_smx.testing import process_scan
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.processes
+SRUN = """\
+#!/bin/sh
+echo "$*" >>"{log}"
+while case $1 in --*) true ;; *) false ;; esac; do shift; done
+exec "$@"
+"""
+SQUEUE = """\
+#!/bin/sh
+cat "{queue}"
+"""
+AGENT = """\
+import os, signal, sys
+words = sys.argv[1:]
+ready, parent = (int(words[words.index(name) + 1]) for name in ("--ready-fd", "--parent-fd"))
+signal.signal(signal.SIGTERM, lambda *_: print("notice", flush=True))
+signal.signal(signal.SIGUSR1, lambda *_: (print("end", flush=True), os._exit(0)))
+print("begun", os.environ["MARK"], os.getcwd(), flush=True)
+os.write(ready, b"1")
+os.close(ready)
+while os.read(parent, 1):
+    pass
+print("orphan", flush=True)
+"""
+
+
+class Pilot:
+    """A pilot with one group of one node."""
+
+    def __init__(self, folder: Path, queue: str = "", **changes: Any) -> None:
+        self.folder = folder
+        self.job = str(secrets.randbelow(10**9) + 100)
+        self.log = folder / "agent.log"
+        (folder / "queue").write_text(queue)
+        programs = folder / "bin"
+        programs.mkdir()
+        for name, text in {"srun": SRUN, "squeue": SQUEUE}.items():
+            (programs / name).write_text(text.format(log=folder / "srun.log", queue=folder / "queue"))
+            (programs / name).chmod(0o755)
+        plan = {
+            "job": self.job,
+            "name": "smx-test",
+            "groups": [{"nodes": 1, "cpus": 2}],
+            "folder": os.fspath(folder / "hosts"),
+            "idle": 60.0,
+            "notice": 120.0,
+            **changes,
+        }
+        source = pilot_source.read()
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-c", source, "pilot", json.dumps(plan), source],
+            env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+            stderr=(folder / "pilot.log").open("wb"),
+            start_new_session=True,
+        )
+
+    def start_agent(self, *words: str) -> dict[str, Any]:
+        """Ask the parent for an agent."""
+        asked = {
+            "words": list(words) or [sys.executable, "-c", AGENT],
+            "folder": os.fspath(self.folder),
+            "log": os.fspath(self.log),
+            "variables": {"MARK": "f00d/algo-1"},
+        }
+        return allocation.ask_parent(self.job, asked, 20.0)
+
+    def until_it_listens(self) -> None:
+        """Wait for the parent."""
+        eventually_blocking(lambda: f"jupyter_smx-{os.getuid()}-{self.job}" in _sockets(), "the parent listens")
+
+    def said(self) -> list[str]:
+        """Give what the agents printed."""
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+
+def _sockets() -> str:
+    return Path("/proc/net/unix").read_text()
+
+
+@pytest.fixture
+def pilots() -> Iterator[list[Pilot]]:
+    """Give a list of pilots that are ended after the test."""
+    made: list[Pilot] = []
+    yield made
+    for pilot in made:
+        if pilot.process.poll() is None:
+            os.killpg(pilot.process.pid, signal.SIGKILL)
+        pilot.process.wait()
+
+
+@pytest.fixture
+def pilot(tmp_path: Path, pilots: list[Pilot]) -> Pilot:
+    """Give a pilot whose parent listens."""
+    made = Pilot(tmp_path)
+    pilots.append(made)
+    made.until_it_listens()
+    return made
+
+
+def test_a_parent_starts_an_agent_and_the_pilot_ends_with_it(pilot: Pilot) -> None:
+    assert pilot.start_agent() == {"ready": True}
+    assert pilot.said() == [f"begun f00d/algo-1 {pilot.folder}"]
+    assert pilot.process.poll() is None
+    (agent,) = _agents(pilot)
+    os.kill(agent, signal.SIGUSR1)
+    assert pilot.process.wait(20) == 0
+    assert pilot.said()[1:] == ["end"]
+
+
+def test_the_folder_of_hosts_is_made_for_this_user_alone(pilot: Pilot) -> None:
+    assert (pilot.folder / "hosts").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_notice_of_the_scheduler_reaches_the_agent_as_sigterm(pilot: Pilot) -> None:
+    pilot.start_agent()
+    pilot.process.send_signal(signal.SIGUSR1)
+    eventually_blocking(lambda: "notice" in pilot.said(), "the agent got its notice")
+    assert pilot.process.poll() is None
+
+
+def test_an_agent_that_cannot_start_is_an_error_and_one_that_exits_a_code(pilot: Pilot) -> None:
+    assert "error" in pilot.start_agent("/nowhere/python")
+    assert pilot.start_agent("/bin/sh", "-c", "exit 3") == {"code": 3}
+
+
+def test_a_pilot_that_is_killed_ends_the_agents(pilot: Pilot) -> None:
+    pilot.start_agent()
+    pilot.process.kill()
+    eventually_blocking(lambda: "notice" in pilot.said(), "the agent got its notice")
+
+
+def test_an_allocation_without_a_host_ends_after_its_idle_time(tmp_path: Path, pilots: list[Pilot]) -> None:
+    pilots.append(Pilot(tmp_path, idle=0.2))
+    assert pilots[0].process.wait(20) == 0
+
+
+def test_a_pilot_ends_at_once_if_an_older_job_has_its_name(tmp_path: Path, pilots: list[Pilot]) -> None:
+    pilots.append(Pilot(tmp_path, queue="1000\n999\n", job="1000"))
+    assert pilots[0].process.wait(20) == allocation.EXIT_OLDER_JOB
+    assert not (tmp_path / "srun.log").exists()
+
+
+def test_a_folder_that_others_can_write_is_refused(tmp_path: Path, pilots: list[Pilot]) -> None:
+    (tmp_path / "hosts").mkdir()
+    (tmp_path / "hosts").chmod(0o777)
+    pilots.append(Pilot(tmp_path))
+    assert pilots[0].process.wait(20) == allocation.EXIT_FOLDER
+    assert "another user can write into it" in (tmp_path / "pilot.log").read_text()
+
+
+def _agents(pilot: Pilot) -> list[int]:
+    marked = [seen.pid for seen in process_scan.processes("MARK=f00d/algo-1")]
+    return [pid for pid in marked if Path(f"/proc/{pid}/cwd").readlink() == pilot.folder]

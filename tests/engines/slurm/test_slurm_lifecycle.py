@@ -1,0 +1,166 @@
+"""What follows for an allocation, from its record and what Slurm lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from slurm_requests import record, row
+
+from jupyter_smx.engines.base import Observation
+from jupyter_smx.engines.slurm import lifecycle, reasons
+from jupyter_smx.engines.slurm.lifecycle import Adopt, Fail, Launch, Refuse, Submit, Wait
+
+if TYPE_CHECKING:
+    from jupyter_smx.engines.slurm.parsers import QueueRow
+    from jupyter_smx.engines.slurm.record import AllocationRecord
+
+NOW = 2_000.0
+
+
+def step(known: AllocationRecord, *rows: QueueRow, nodes: int = 3, now: float = NOW) -> lifecycle.Step:
+    jobs: dict[str, list[QueueRow]] = {}
+    for each in rows:
+        jobs.setdefault(each.job, []).append(each)
+    return lifecycle.next_step(known, jobs, now, {"main": nodes})
+
+
+def test_what_was_never_submitted_is_submitted() -> None:
+    assert step(record(job="", submitted_at=0.0)) == Submit()
+
+
+def test_a_submission_without_an_answer_is_looked_up_before_another_one() -> None:
+    lost = record(job="", submitted_at=NOW - 60)
+    assert isinstance(step(lost), Wait)
+    early = record(job="", submitted_at=NOW - 60, missed_since=NOW - lifecycle.LATE_SUBMISSION + 1)
+    assert isinstance(step(early), Wait)
+    late = record(job="", submitted_at=NOW - 60, missed_since=NOW - lifecycle.LATE_SUBMISSION)
+    assert step(late) == Submit()
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "CONFIGURING"])
+def test_a_job_of_the_name_is_adopted_and_later_ones_are_cancelled(state: str) -> None:
+    lost = record(job="", submitted_at=NOW - 60)
+    assert step(lost, row(state, job="9"), row(state, job="10")) == Adopt("9", ("10",))
+
+
+def test_a_job_of_the_name_that_has_ended_is_not_adopted() -> None:
+    lost = record(job="", submitted_at=NOW - 60, missed_since=NOW - 60)
+    assert step(lost, row("CANCELLED", job="9")) == Submit()
+
+
+def test_a_pending_job_waits_with_the_reason_and_the_estimate_of_slurm() -> None:
+    found = step(record(), row("PENDING", reason="Resources", start=3_000.0))
+    assert isinstance(found, Wait)
+    assert found.status.reason == "Resources: the nodes are in use (Slurm job 12)"
+    assert found.status.expected_start == 3_000.0
+
+
+def test_a_heterogeneous_job_waits_for_its_last_component() -> None:
+    two = record(components={"algo-1": 0, "algo-2": 1})
+    rows = [row("PENDING", reason="None"), row("PENDING", component=1, reason="Priority", start=5_000.0)]
+    found = step(two, *rows)
+    assert isinstance(found, Wait)
+    assert found.status.expected_start == 5_000.0
+
+
+def test_a_running_job_is_launched_when_all_components_have_nodes() -> None:
+    two = record(components={"algo-1": 0, "algo-2": 1})
+    leader, other = row(), row(component=1, nodes=("n2",))
+    assert step(two, leader, other) == Launch((leader, other))
+    assert isinstance(step(two, leader, row("PENDING", component=1)), Wait)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["PartitionTimeLimit", "BadConstraints", "InvalidAccount", "QOSMaxNodePerJobLimit", "AssocMaxCpuPerJobLimit"],
+)
+def test_a_reason_that_cannot_pass_is_a_refusal_with_slurms_word_and_a_cure(reason: str) -> None:
+    found = step(record(), row("PENDING", reason=reason))
+    assert isinstance(found, Refuse)
+    assert found.job == "12"
+    assert not found.error.transient
+    assert reason in found.error.message
+    assert found.error.cure
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Resources",
+        "Priority",
+        "QOSMaxJobsPerUserLimit",
+        "AssocGrpNodeLimit",
+        "JobHeldUser",
+        "Dependency",
+        "Licenses",
+        "",
+    ],
+)
+def test_a_reason_that_can_pass_is_waited_for(reason: str) -> None:
+    assert isinstance(step(record(), row("PENDING", reason=reason)), Wait)
+
+
+@pytest.mark.parametrize("reason", ["PartitionNodeLimit", "ReqNodeNotAvail, UnavailableNodes:n[1-3]"])
+def test_more_nodes_than_there_are_is_a_refusal_and_nodes_that_are_down_are_waited_for(reason: str) -> None:
+    nine = record(components={f"algo-{number}": 0 for number in range(1, 10)})
+    assert isinstance(step(nine, row("PENDING", reason=reason.partition(",")[0]), nodes=3), Refuse)
+    assert isinstance(step(nine, row("PENDING", reason=reason), nodes=9), Wait)
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "TIMEOUT", "NODE_FAIL", "FAILED", "COMPLETED", "PREEMPTED"])
+def test_a_job_that_ended_fails_the_launch(state: str) -> None:
+    assert step(record(), row(state)) == Fail("12", state)
+
+
+def test_a_job_that_slurm_does_not_list_has_ended() -> None:
+    assert step(record()) == Fail("12", "")
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([row("RUNNING")], Observation.RUNNING),
+        ([row("SUSPENDED", nodes=("n1",))], Observation.RUNNING),
+        ([row("PENDING")], Observation.UNKNOWN),
+        ([row("COMPLETING", end=NOW - 1)], Observation.UNKNOWN),
+        ([row("COMPLETING", end=NOW - 90)], Observation.GONE),
+        ([row("CANCELLED")], Observation.GONE),
+        ([], Observation.GONE),
+        ([row("RUNNING"), row("NODE_FAIL", component=1)], Observation.GONE),
+    ],
+)
+def test_a_cluster_is_what_slurm_says_of_its_job(rows: list[QueueRow], expected: Observation) -> None:
+    assert lifecycle.observe(record(), "12", {"12": rows} if rows else {}, NOW, has_hosts=True) is expected
+
+
+def test_a_cluster_without_a_job_is_unknown_while_it_is_on_record() -> None:
+    assert lifecycle.observe(record(job=""), "", {}, NOW, has_hosts=False) is Observation.UNKNOWN
+    assert lifecycle.observe(None, "", {}, NOW, has_hosts=False) is Observation.GONE
+
+
+def test_a_running_job_without_hosts_is_unknown_since_a_launch_may_be_under_way() -> None:
+    assert lifecycle.observe(record(), "12", {"12": [row()]}, NOW, has_hosts=False) is Observation.UNKNOWN
+
+
+def test_a_job_has_ended_when_no_component_is_completing() -> None:
+    assert lifecycle.is_ended([row("COMPLETED"), row("CANCELLED")])
+    assert not lifecycle.is_ended([row("COMPLETED"), row("COMPLETING")])
+    assert lifecycle.is_ended([])
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("CANCELLED by 1000", "cancelled by user 1000"),
+        ("TIMEOUT", "time limit"),
+        ("PREEMPTED", "higher priority"),
+        ("NODE_FAIL", "node"),
+        ("OUT_OF_MEMORY", "memory"),
+        ("", "no such job"),
+    ],
+)
+def test_the_end_of_a_job_is_a_sentence(state: str, words: str) -> None:
+    said = reasons.end_sentence(state, {})
+    assert words in said
+    assert said.endswith(".")

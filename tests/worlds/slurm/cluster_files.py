@@ -1,0 +1,138 @@
+"""Files of Slurm on the disks of the machines: its configuration, munge's key, and a shell of the login machine."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+from typing import TYPE_CHECKING
+
+from worlds.ssh import disk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from worlds.ssh.disk import Plan
+
+LOGIN = "login"
+CPUS = 16
+MEMORY_MIB = 16_000
+ACCOUNT = "lab"
+SLURMD_TIMEOUT = 20
+KILL_WAIT = 5
+_KEY_BYTES = 1024
+_SLURM_CONF = """\
+ClusterName=smx
+SlurmctldHost={login.host_name}({login.address})
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+StateSaveLocation=/var/spool/slurmctld
+SlurmdSpoolDir=/var/spool/slurmd
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+SlurmctldLogFile=/var/log/slurmctld.log
+SlurmdLogFile=/var/log/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=1,sched_min_interval=0,sched_interval=5
+SlurmdParameters=config_overrides
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+ReturnToService=2
+SlurmdTimeout={slurmd_timeout}
+KillWait={kill_wait}
+MinJobAge=300
+MessageTimeout=5
+JobAcctGatherType=jobacct_gather/none
+DefMemPerCPU=500
+{accounting}
+{nodes}
+PartitionName=main Nodes=ALL Default=YES MaxTime=1-00:00:00 DefaultTime=10 PriorityTier=5 State=UP
+PartitionName=short Nodes=ALL MaxTime=00:02:00 PriorityTier=5 State=UP
+PartitionName=spare Nodes=ALL MaxTime=1-00:00:00 PriorityTier=1 GraceTime=10 State=UP
+PartitionName=urgent Nodes=ALL MaxTime=1-00:00:00 PriorityTier=9 State=UP
+"""
+_NODE = (
+    "NodeName={node.host_name} NodeAddr={node.address} CPUs={cpus} Boards=1 SocketsPerBoard=1 CoresPerSocket={cpus} "
+    "ThreadsPerCore=1 RealMemory={memory} State=UNKNOWN"
+)
+_ACCOUNTING = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost={login.address}
+AccountingStorageEnforce=associations,limits,qos
+"""
+_NO_ACCOUNTING = "AccountingStorageType=accounting_storage/none\n"
+_SLURMDBD_CONF = """\
+AuthType=auth/munge
+DbdHost={login.host_name}
+DbdAddr={login.address}
+SlurmUser=root
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+StorageLoc=slurm_acct_db
+LogFile=/var/log/slurmdbd.log
+PidFile=/run/slurmdbd.pid
+"""
+_CGROUP_CONF = "CgroupPlugin=cgroup/v1\n"
+_SHELL = """\
+#!/bin/sh
+# A shell of the account on the login machine, in whose place `sh` is found.
+cd /
+exec nsenter --target="$(cat {pid_file})" --mount --uts --ipc --net --pid --setgid={uid} --setuid={uid} -- \\
+  env -i HOME={home} USER={user} LOGNAME={user} SHELL=/bin/bash PATH={path} /bin/sh "$@"
+"""
+
+
+def write(system: Path, plans: list[Plan], key: bytes, *, accounting: bool) -> None:
+    """Write what Slurm needs on the disk of one machine; ``system`` is that disk."""
+    login = next(plan for plan in plans if plan.name == LOGIN)
+    nodes = "\n".join(_NODE.format(node=plan, cpus=CPUS, memory=MEMORY_MIB) for plan in plans if plan.name != LOGIN)
+    conf = _SLURM_CONF.format(
+        login=login,
+        nodes=nodes,
+        slurmd_timeout=SLURMD_TIMEOUT,
+        kill_wait=KILL_WAIT,
+        accounting=(_ACCOUNTING if accounting else _NO_ACCOUNTING).format(login=login),
+    )
+    texts = {"slurm.conf": conf, "cgroup.conf": _CGROUP_CONF, "slurmdbd.conf": _SLURMDBD_CONF.format(login=login)}
+    (system / "etc/slurm").mkdir()
+    for name, text in texts.items():
+        (system / "etc/slurm" / name).write_text(text, encoding="utf-8")
+    (system / "etc/slurm/slurmdbd.conf").chmod(0o600)
+    munge = system / "etc/munge"
+    munge.mkdir(mode=0o700)
+    (munge / "munge.key").write_bytes(key)
+    (munge / "munge.key").chmod(0o400)
+    hosts = "".join(f"{plan.address} {plan.host_name} {plan.name}\n" for plan in plans)
+    (system / "etc/hosts").write_text(f"127.0.0.1 localhost\n{hosts}", encoding="utf-8")
+    for name in ("var/spool/slurmctld", "var/spool/slurmd", "var/log/munge", "var/lib/munge", "var/lib/mysql"):
+        (system / name).mkdir(parents=True, exist_ok=True)
+
+
+def write_shell(folder: Path) -> Path:
+    """Write the program ``sh`` that is a shell on the login machine; give the folder to put first on ``PATH``."""
+    programs = folder / "login-bin"
+    programs.mkdir()
+    text = _SHELL.format(
+        pid_file=shlex.quote(os.fspath(folder / LOGIN / "pid")),
+        uid=disk.UID,
+        home=disk.HOME,
+        user=disk.USER,
+        path=disk.PATH,
+    )
+    (programs / "sh").write_text(text, encoding="utf-8")
+    (programs / "sh").chmod(0o755)
+    return programs
+
+
+def new_key() -> bytes:
+    """Make a key for munge."""
+    return secrets.token_bytes(_KEY_BYTES)

@@ -279,7 +279,7 @@ class ControllerFacade:
         """Keep an idle pool for ``seconds`` from now; 0 releases it.
 
         :raises ResourceInUseError: it is not idle.
-        :raises ResourceLimitError: over the cap, or the quota.
+        :raises ResourceLimitError: over the cap, or the quota, or longer than the allocation of its hosts lasts.
         :raises RefusedError: its engine fixes the end of hosts at their launch.
         """
         cluster = self._idle_pool(ref)
@@ -288,6 +288,7 @@ class ControllerFacade:
         limits = self._live_state.limits
         keep_alive.check(seconds, limits, of_a_pool=True)
         now = self._live_state.clock()
+        keep_alive.check_allocation(cluster, seconds, now)
         seconds = min(seconds, max(1, keep_alive.remaining_pool_lifetime(cluster, limits, now)))
         self._check_extension(cluster, now + seconds)
         # The agents first: they end by their own clock, so a longer time on record would be wrong if they refuse.

@@ -289,7 +289,7 @@ class JobFinalizer:
             cluster = replace(cluster, keep_alive=keep_alive.keep_alive_after(job.spec, cluster))
             keep = keep_alive.decide_after_job(cluster, keep_alive.pool_keep_alive(cluster), others, limits, idle_from)
             waits = job.spec.array is not None and self._live_state.job_queue.has_queued_tasks(job.spec.array.id)
-            left = keep_alive.remaining_pool_lifetime(cluster, limits, idle_from)
+            left = keep_alive.remaining_seconds(cluster, limits, idle_from)
             keep = keep_alive.decide_after_task(job, keep, left, others_wait=waits)
         job = replace(job, warm_pool=transitions.pool_of_job(keep))
         given = transitions.detach_job(cluster, job.name, keep, idle_from)

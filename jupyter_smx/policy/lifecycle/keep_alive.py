@@ -9,6 +9,7 @@ up to the cap             granted
 over the cap              refused at submission, with the cap and its source
 quota of the type full    granted at submission, said in ``why``; not kept at the end
 chain older than its end  not kept
+allocation ends before    kept up to the end of the allocation; an extension beyond it is refused
 ========================  ==========================================================
 
 Source: SageMaker managed warm pools. There a missing quota is silent, and a job without a keep-alive ends the pool.
@@ -116,6 +117,36 @@ def remaining_pool_lifetime(cluster: Cluster, limits: Limits, now: float) -> int
     return int(cluster.created_at + limits.max_keep_alive_chain - now)
 
 
+def remaining_allocation(cluster: Cluster, now: float) -> int | None:
+    """Return the seconds until the platform ends the hosts by itself; None if it does not, or if that is not known."""
+    ends_at = cluster.handle.allocation_ends_at if cluster.handle is not None else None
+    return None if ends_at is None else max(0, int(ends_at - now))
+
+
+def remaining_seconds(cluster: Cluster, limits: Limits, now: float) -> int:
+    """Return the seconds for which hosts may still be kept, by their age and by their allocation."""
+    allocated = remaining_allocation(cluster, now)
+    left = remaining_pool_lifetime(cluster, limits, now)
+    return left if allocated is None else min(left, allocated)
+
+
+def check_allocation(cluster: Cluster, seconds: int, now: float) -> None:
+    """Refuse to keep hosts longer than their allocation lasts.
+
+    :raises ResourceLimitError: it ends before; the text has the time that is left.
+    """
+    left = remaining_allocation(cluster, now)
+    if left is None or seconds <= left:
+        return
+    raise ResourceLimitError(
+        f"DURATION: {format_duration(seconds)} is more than the {format_duration(left)} that are left.",
+        field="keep_alive",
+        value=seconds,
+        rule=f"The engine {cluster.key.engine} got the hosts of pool {cluster.name()} for a limited time.",
+        cure=f"Use {left} seconds or less." if left else "Start the next job, which gets new hosts.",
+    )
+
+
 def pool_keep_alive(cluster: Cluster) -> int:
     """Return the keep-alive of a pool in seconds, 0 if it has none.
 
@@ -147,6 +178,9 @@ def decide_after_job(
     left = remaining_pool_lifetime(cluster, limits, now)
     if left < 1:
         return KeepDecision(0, f"The pool reached its maximum age of {format_duration(limits.max_keep_alive_chain)}.")
+    left = remaining_seconds(cluster, limits, now)
+    if left < 1:
+        return KeepDecision(0, "The allocation of its hosts has ended.")
     return KeepDecision(min(seconds, left))
 
 

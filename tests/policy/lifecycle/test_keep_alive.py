@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.model.errors import ResourceLimitError
-from jupyter_smx.model.records.cluster import ClusterState
+from jupyter_smx.model.records.cluster import ClusterState, Handle
 from jupyter_smx.model.spec.array import ArrayTask
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.job_spec import JobSpec
@@ -62,6 +62,26 @@ def test_a_wish_over_the_cap_is_refused_at_submission_and_names_the_cap(wish: in
 def test_a_lower_cap_does_not_shorten_what_was_admitted_before() -> None:
     kept = keep_alive.decide_after_job(a_cluster(), 3_600, [], Limits(keep_alive_cap=10), NOW)
     assert kept.seconds == 3_600
+
+
+@pytest.mark.parametrize(("left", "kept"), [(None, 600), (0.5, 0), (30.0, 30), (900.0, 600)])
+def test_hosts_are_kept_no_longer_than_their_allocation_lasts(left: float | None, kept: int) -> None:
+    handle = Handle(engine="slurm", cluster="c", allocation_ends_at=None if left is None else NOW + left)
+    decision = keep_alive.decide_after_job(a_cluster(handle=handle), 600, [], Limits(), NOW)
+    assert decision.seconds == kept
+    assert kept or decision.reason
+
+
+@pytest.mark.parametrize(("seconds", "allowed"), [(60, True), (90, True), (91, False)])
+def test_an_extension_beyond_the_allocation_is_refused_with_the_time_that_is_left(seconds: int, allowed: bool) -> None:
+    pool = a_cluster(handle=Handle(engine="slurm", cluster="c", allocation_ends_at=NOW + 90.0))
+    if allowed:
+        keep_alive.check_allocation(pool, seconds, NOW)
+        return
+    with pytest.raises(ResourceLimitError) as refusal:
+        keep_alive.check_allocation(pool, seconds, NOW)
+    assert "90 seconds or less" in refusal.value.cure
+    assert "1 min 30 s" in refusal.value.message
 
 
 @pytest.mark.parametrize(("job", "after"), [(None, 3_600), (0, 0), (60, 60)])

@@ -27,7 +27,7 @@ from jupyter_smx.agent.host.spool import Spool
 from jupyter_smx.agent.paths import ML, HostInfo
 from jupyter_smx.agent.stores import worker_client
 from jupyter_smx.agent.stores.input_cache import InputCache
-from jupyter_smx.agent.system.files import rmtree, short_path
+from jupyter_smx.agent.system.files import host_layout, rmtree, short_path
 from jupyter_smx.agent.system.isolation import host_cleanup
 from jupyter_smx.agent.system.isolation.mounts import Mounts
 from jupyter_smx.agent.system.processes import environment, process
@@ -133,6 +133,8 @@ class Host:
         """True if the host takes no more jobs and runs only until the results of its jobs were read."""
         self.on_close: Callable[[], None] = lambda: None
         self.is_noticed = False  # its machine will be taken away: it takes no more jobs, and ends soon
+        self.notice_seconds = config.notice_grace
+        """Seconds from the notice to the end of the machine."""
         self._deadline_timer: Optional[Timer] = None
         self._baseline = host_cleanup.take_baseline(self.folder, private=self.is_private())
         begin = self._zygote_settings(entry)
@@ -316,7 +318,10 @@ class Host:
 
     def give_notice(self) -> None:
         """End the host before its machine is taken away: its job has a part of the grace, its results the rest."""
-        grace = self.config.notice_grace
+        if not self.is_noticed:
+            told = self.folder.path(host_layout.NOTICE)
+            self.notice_seconds = notice.announced_seconds(told, self.config.notice_grace)
+        grace = self.notice_seconds
         if grace <= 0:
             self.shut_down("the engine announced the end of this host")
         elif not self.is_noticed:

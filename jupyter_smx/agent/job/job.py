@@ -327,9 +327,9 @@ class Job(JobEntry):
         """
         if self.phase in ("staging", "running"):
             self.errors.append(
-                f"host: the machine was taken away; its notice came {self.host.config.notice_grace:g} s before."
+                f"host: the machine was taken away; its notice came {self.host.notice_seconds:g} s before."
             )
-            is_over = self._limit_at - time.monotonic() <= self.host.config.notice_grace
+            is_over = self._limit_at - time.monotonic() <= self.host.notice_seconds
             self.stop(grace, "max_runtime" if is_over else "interrupted")
 
     def _on_max_run(self) -> None:

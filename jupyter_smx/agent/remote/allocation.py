@@ -23,14 +23,18 @@ import struct
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 EXIT_OLDER_JOB = 94
 """Exit code of a pilot that found an older job of its name."""
 EXIT_FOLDER = 93
 """Exit code of a parent that cannot use the folder of hosts."""
+NOTICE = "notice.json"
+"""File in a host's folder, as in :mod:`jupyter_smx.agent.system.files.host_layout`."""
 _END_WITHIN = 25.0
 """Seconds that the other steps have after one has ended."""
+_AFTER_LIMIT = 20.0
+"""Seconds that a command after the end of an agent may take: schedulers kill a step that does not end."""
 _LINE_LIMIT = 1 << 20
 _PEER = "3i"
 """Process, user and group of the other end of a unix socket."""
@@ -190,7 +194,8 @@ class Parent:
         self.held, self._holder = os.pipe()
         """A pipe whose write end only this process has: agents end when it closes."""
         self.requests: List[Request] = []
-        self.children: List[subprocess.Popen[bytes]] = []
+        self.agents: List[Tuple[subprocess.Popen[bytes], Dict[str, Any]]] = []
+        """Agents that run, each with the request for its start."""
         self.orders = b""
         self.is_input_open = True
         self.has_started = False
@@ -217,8 +222,11 @@ class Parent:
         return 0
 
     def _is_over(self) -> bool:
-        self.children = [child for child in self.children if child.poll() is None]
-        if self.children:
+        ended = [(agent, asked) for agent, asked in self.agents if agent.poll() is not None]
+        self.agents = [(agent, asked) for agent, asked in self.agents if agent.returncode is None]
+        for _, asked in ended:
+            run_after(asked)
+        if self.agents:
             return False
         return self.has_started or time.monotonic() > self.idle_at
 
@@ -232,7 +240,7 @@ class Parent:
         for line in lines:
             order = json.loads(line)
             if "notice" in order:
-                self._signal(signal.SIGTERM)
+                self._give_notice(float(order["notice"]))
             if "end" in order:
                 self._signal(signal.SIGUSR1)
                 self.has_started = True
@@ -241,10 +249,17 @@ class Parent:
             self._signal(signal.SIGTERM)
             self.has_started = True
 
+    def _give_notice(self, seconds: float) -> None:
+        """Tell the agents how long their node stays; without the file they take what their engine configured."""
+        for _, asked in self.agents:
+            with contextlib.suppress(OSError), open(os.path.join(asked["folder"], NOTICE), "w") as file:
+                json.dump({"seconds": seconds}, file)
+        self._signal(signal.SIGTERM)
+
     def _signal(self, number: int) -> None:
-        for child in self.children:
-            if child.poll() is None:
-                child.send_signal(number)
+        for agent, _ in self.agents:
+            if agent.poll() is None:
+                agent.send_signal(number)
 
     def _continue(self, request: Request) -> None:
         """Read a part of a request, or that its agent is ready or has ended."""
@@ -284,8 +299,20 @@ class Parent:
                 )
         finally:
             os.close(ready)
-        self.children.append(request.child)
+        self.agents.append((request.child, asked))
         self.has_started = True
+
+
+def run_after(asked: Dict[str, Any]) -> None:
+    """Run the command that follows the end of an agent, if its request has one."""
+    if not asked.get("after"):
+        return
+    data = json.dumps(asked["question"]).encode() + b"\n"
+    try:
+        done = subprocess.run(asked["after"], input=data, stdout=subprocess.PIPE, timeout=_AFTER_LIMIT, check=False)
+        log(f"after the agent: {done.stdout.decode(errors='replace').strip()}")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        log(f"after the agent: {error}")
 
 
 def make_folder(path: str) -> None:

@@ -22,6 +22,7 @@ VERBS = {
     "delete_environments": "environments",
     "environment": "environments",
     "facts": "facts",
+    "keep_results": "results",
     "launch": "launch",
     "list_clusters": "observe",
     "list_environments": "environments",

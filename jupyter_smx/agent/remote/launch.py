@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import subprocess
+import sys
 import time
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -34,8 +35,8 @@ def launch(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     without what this machine decides), ``slots`` (0: one for each CPU), ``devices`` (names of GPUs; empty: what the
     driver lists), ``gpus`` (how many it needs), ``command`` (what is run in the place of ``python``), ``python``,
     ``setup`` (words of a shell before it, of the ``environment`` of that name) and ``timeout`` in seconds. With
-    ``parent``, the id of an allocation, its step parent on this node starts the agent, and slots, GPUs and limits are
-    those of the scheduler.
+    ``parent``, the id of an allocation, its step parent on this node starts the agent, slots, GPUs and limits are those
+    of the scheduler, and ``home`` is the folder that gets the results which nothing has collected at the end.
 
     A refusal leaves nothing of the cluster on this machine; launches of its other hosts are then refused, too.
 
@@ -214,6 +215,9 @@ def _start_by_parent(store: ClusterStore, name: HostName, asked: Dict[str, Any],
         "folder": folder.root,
         "log": folder.path(host_layout.AGENT_LOG),
         "variables": {"JUPYTER_SMX_HOST": "/".join(name)},
+        # Run after the agent: its folder may go away with the allocation.
+        "after": [sys.executable, "-I", process.entry(), "remote", "keep_results", store.root],
+        "question": {"cluster": name.cluster, "host": name.host, "home": asked["home"]},
     }
     try:
         told = allocation.ask_parent(str(asked["parent"]), wanted, max(0.1, end - time.monotonic()))

@@ -20,15 +20,16 @@ from jupyter_smx.engines.machine import request_validation
 from jupyter_smx.engines.machine.addresses import MachineNetwork, host_networks
 from jupyter_smx.engines.machine.launch_hosts import launch_all
 from jupyter_smx.engines.remote import interpreters, observations
-from jupyter_smx.engines.remote.account import DEFAULT_PYTHON, Account
+from jupyter_smx.engines.remote.account import DEFAULT_FOLDER, DEFAULT_PYTHON, Account
 from jupyter_smx.engines.remote.cluster_register import host_handle
 from jupyter_smx.engines.remote.environments import environment_request, provide
 from jupyter_smx.engines.remote.machine import NoAnswerError
 from jupyter_smx.engines.remote.record_folder import RecordFolder
-from jupyter_smx.engines.slurm import lifecycle, pilot_source, reasons, submission
+from jupyter_smx.engines.slurm import lifecycle, node_types, pilot_source, reasons, submission
 from jupyter_smx.engines.slurm.client import SlurmClient
 from jupyter_smx.engines.slurm.login import LocalLogin
 from jupyter_smx.engines.slurm.node import NodeMachine
+from jupyter_smx.engines.slurm.partition_store import PartitionStore
 from jupyter_smx.engines.slurm.queue_watch import FIRST_DELAYS, QueueWatch
 from jupyter_smx.engines.slurm.record import AllocationRecord
 from jupyter_smx.engines.slurm.traits import SlurmTraits
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import ClusterRequest, HostSpec
     from jupyter_smx.engines.machine.addresses import HostNetwork
     from jupyter_smx.engines.slurm.login import Login
-    from jupyter_smx.engines.slurm.parsers import QueueRow
+    from jupyter_smx.engines.slurm.parsers import PartitionRow, QueueRow
+    from jupyter_smx.model.spec.instance import InstanceType
 
 _OBSERVE_INTERVAL = 30.0
 """Seconds between two looks: a scheduler serves many people."""
@@ -68,6 +70,7 @@ class SlurmEngine(SlurmTraits):
         self._login = self._make_login()
         self._client = SlurmClient(self._login, str(self.programs), float(self.command_timeout))
         self._watch = QueueWatch(self._client.queue, time.monotonic)
+        self._partitions = PartitionStore(self._folder / "partitions.json")
         self._node_counts: dict[str, int] = {}
 
     def _make_login(self) -> Login:
@@ -194,6 +197,11 @@ class SlurmEngine(SlurmTraits):
 
     # Methods of the port with a default
 
+    def instance_types(self) -> Sequence[InstanceType]:
+        """Return the types of the configuration, and those of partitions as they were when Slurm was asked last."""
+        own = {kind.name: kind for kind in node_types.partition_types(self._partitions.read())}
+        return [*(own | {kind.name: kind for kind in self.configured_types()}).values()]
+
     def check_installed(self) -> None:
         """Check that the login machine's ssh client is installed, where there is one.
 
@@ -214,18 +222,22 @@ class SlurmEngine(SlurmTraits):
     async def read_spool(
         self, cluster: str, host: str, job: str, name: str, offset: int, limit: int
     ) -> tuple[bytes, int] | None:
-        """Read a file on the host's node, while its allocation lives.
+        """Read a file on the host's node while its allocation lives, and then in the home, if nodes and login share it.
 
         :raises ResourceNotFoundError: there is no such file.
-        :raises UnavailableError: the node gives no answer.
+        :raises UnavailableError: the machine gives no answer.
         """
         record = self._records.read(cluster)
         found = next((known for known in record.hosts if known.host == host), None) if record else None
-        if record is None or found is None or not _live_jobs((await self._watch.look()).get(record.name, {})):
+        if record is None or found is None:
             return None
         await self._client.facts()
+        is_live = bool(_live_jobs((await self._watch.look()).get(record.name, {})))
+        if not is_live and not self.shared_home:
+            return None
+        account = self._account_of(found) if is_live else Account(self._login, "", str(self.python))
         question = {"cluster": cluster, "host": host, "path": f"{job}/{name}", "offset": offset, "limit": limit}
-        answer = await self._account_of(found).ask("read", question)
+        answer = await account.ask("read", question)
         if answer["data"] is None:
             raise ResourceNotFoundError(f"{name} is not in the spool.")
         return base64.b64decode(answer["data"]), int(answer["size"])
@@ -314,10 +326,7 @@ class SlurmEngine(SlurmTraits):
         :raises RefusedError, UnavailableError: as :meth:`SlurmClient.submit`.
         """
         facts = await self._client.facts()
-        rows = await self._client.partitions()
-        self._node_counts = {row.name: 0 for row in rows}
-        for row in rows:
-            self._node_counts[row.name] += row.nodes
+        rows = self._note_partitions(await self._client.partitions())
         planned = submission.plan_submission(request, self.job_options(), self.allocation_time(), record.name, rows)
         script = submission.script(
             planned,
@@ -439,6 +448,7 @@ class SlurmEngine(SlurmTraits):
             "host": host.host,
             "description": self._description(request, host, network),
             "parent": record.job,
+            "home": DEFAULT_FOLDER,
             "python": python or found.path or (DEFAULT_PYTHON if found.setup else account.python),
             "setup": found.setup,
             "environment": found.environment,
@@ -478,6 +488,14 @@ class SlurmEngine(SlurmTraits):
 
     # Records
 
+    def _note_partitions(self, rows: list[PartitionRow]) -> list[PartitionRow]:
+        """Keep what Slurm said of its partitions, for instance types and for reasons of jobs that wait."""
+        self._partitions.write(rows)
+        self._node_counts = dict.fromkeys((row.name for row in rows), 0)
+        for row in rows:
+            self._node_counts[row.name] += row.nodes
+        return rows
+
     @property
     def _records(self) -> RecordFolder[AllocationRecord]:
         return RecordFolder(AllocationRecord, Path(self.data_dir), self._folder / "clusters")
@@ -503,7 +521,7 @@ class SlurmEngine(SlurmTraits):
 
     async def _facts_for_people(self) -> dict[str, object]:
         facts = await self._client.facts()
-        rows = await self._client.partitions()
+        rows = self._note_partitions(await self._client.partitions())
         queue = await self._watch.look()
         own = [name for name, jobs in queue.items() if submission.cluster_of(self._owner, name) and _live_jobs(jobs)]
         return {

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from typing import TYPE_CHECKING
 
-from traitlets import Bool, Dict, Float, List, Unicode
+import msgspec
+from traitlets import Bool, Dict, Float, List, TraitError, Unicode, validate
 
 from jupyter_smx.engines.remote.remote_base import RemoteEngineBase
+from jupyter_smx.engines.slurm import node_types
+from jupyter_smx.engines.slurm.node_types import NodeType
 from jupyter_smx.engines.slurm.submission import AllocationTime
+
+if TYPE_CHECKING:
+    from traitlets import Bunch
+
+    from jupyter_smx.model.spec.instance import InstanceType
 
 
 class SlurmTraits(RemoteEngineBase):
@@ -42,6 +51,14 @@ class SlurmTraits(RemoteEngineBase):
         default_value=False, help="Whether a host has its node for itself, whatever its instance type says."
     ).tag(config=True)
     submit_words = List(Unicode(), help="More words for sbatch, such as ``--mail-type=END``.").tag(config=True)
+    node_types = Dict(
+        value_trait=Dict(),
+        key_trait=Unicode(),
+        help=(
+            "Instance types by name, each with options: cpus, memory_gib, gpus, partition, account, qos, gres, "
+            "constraint, reservation, exclusive, words, price_per_hour. Nodes of the partitions are types without it."
+        ),
+    ).tag(config=True)
     max_allocation = Float(
         0.0,
         min=0.0,
@@ -60,6 +77,18 @@ class SlurmTraits(RemoteEngineBase):
     command_timeout = Float(30.0, min=1.0, help="Seconds after which a program of Slurm is taken as unanswered.").tag(
         config=True
     )
+
+    @validate("node_types")
+    def _check_node_types(self, proposal: Bunch) -> dict[str, dict[str, object]]:
+        try:
+            node_types.configured_types(msgspec.convert(proposal.value, dict[str, NodeType]))
+        except msgspec.ValidationError as problem:
+            raise TraitError(f"node_types: the options of a type are invalid: {problem}") from problem
+        return dict(proposal.value)
+
+    def configured_types(self) -> list[InstanceType]:
+        """Return the instance types of the configuration."""
+        return node_types.configured_types(msgspec.convert(self.node_types, dict[str, NodeType]))
 
     def job_options(self) -> dict[str, str]:
         """Return the configured options of all jobs, by the names that instance types use."""

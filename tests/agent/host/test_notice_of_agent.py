@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.agent.host import notice
+from jupyter_smx.agent.system.files import host_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from far_side import Agent
 
@@ -75,6 +77,23 @@ def test_a_job_that_ignores_the_notice_is_killed_in_time_and_has_its_record(star
     assert time.monotonic() - began < 3.0
     assert not is_alive(pid)
     assert kept(agent, job)["cause"] == "interrupted"
+
+
+def test_the_sender_of_a_notice_may_say_how_long_the_machine_stays(start: Callable[[float], Agent]) -> None:
+    agent = start(600.0)
+    job = begin(agent, STUBBORN)
+    (agent.folder / host_layout.NOTICE).write_text('{"seconds": 3}')
+    give_notice(agent)
+    record = agent.end_of(job)
+    assert "its notice came 3 s before" in record["errors"][0]
+    assert agent.wait() == 0
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"seconds": "soon"}', "[]", None])
+def test_a_file_that_says_nothing_leaves_the_configured_grace(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "notice.json").write_text(text)
+    assert notice.announced_seconds(str(tmp_path / "notice.json"), 30.0) == 30.0
 
 
 def test_a_limit_that_would_be_over_before_the_machine_is_the_cause(start: Callable[[float], Agent]) -> None:

@@ -1,0 +1,52 @@
+"""Keep the results of hosts whose folder goes away with their allocation: copy uncollected spools to the home."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Any, Dict
+
+from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
+
+if TYPE_CHECKING:
+    from typing import List
+
+_PART = ".part"
+
+
+def keep_results(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+    """Copy the spool of a host to the folder ``home``, which outlives an allocation; return the jobs in it.
+
+    The controller deletes the folder of a job from the spool as soon as it has all of it, so what is there was not
+    collected. ``asked`` has ``cluster``, ``host`` and ``home``. Nothing is copied if ``home`` is this store.
+
+    :raises OSError: the home cannot be written.
+    """
+    name = HostName(asked["cluster"], asked["host"])
+    home = ClusterStore(os.path.expanduser(asked["home"]))
+    source, target = store.folder(name).spool, home.folder(name).spool
+    jobs = _jobs(source)
+    if os.path.realpath(home.root) == os.path.realpath(store.root):
+        return {"jobs": jobs}
+    for job in jobs:
+        _copy(os.path.join(source, job), os.path.join(target, job))
+    if jobs:
+        home.describe(name, store.description(name))
+    return {"jobs": jobs}
+
+
+def _jobs(spool: str) -> List[str]:
+    try:
+        return sorted(entry.name for entry in os.scandir(spool) if entry.is_dir(follow_symlinks=False))
+    except FileNotFoundError:
+        return []
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy a folder as a whole: a reader finds all of it, or nothing. Links stay links."""
+    if os.path.exists(target):
+        return
+    os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+    shutil.rmtree(target + _PART, ignore_errors=True)
+    shutil.copytree(source, target + _PART, symlinks=True, copy_function=shutil.copy)
+    os.replace(target + _PART, target)

@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build bytecode demo picture lab check check-core check-kernel check-history check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy chaos mutation programs chromium openmpi java docker.io podman rootless gcc openssh nginx ssh-world ssh-world-down dockerd dockerd-stop image lint format types types-check docs bench gpu-wheels gpu-check wheel release-check clean
+.PHONY: help env build bytecode demo picture lab check check-core check-kernel check-history check-ruff check-mypy check-imports check-eslint test test-py test-js test-ui test-heavy chaos mutation programs chromium openmpi java docker.io podman rootless gcc openssh slurm nginx ssh-world ssh-world-down dockerd dockerd-stop image lint format types types-check docs bench gpu-wheels gpu-check wheel release-check clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -95,10 +95,10 @@ check-history:
 
 # Most of its time a test waits, so the three runs share the cores. Each prints its output when it ends. Built first: a
 # build beside them would change what they test.
-test: build bytecode docker.io gcc openssh chromium ## run every test but the heavy ones
+test: build bytecode docker.io gcc openssh slurm chromium ## run every test but the heavy ones
 	@$(MAKE) --no-print-directory --jobs --keep-going --output-sync=target test-py test-js test-ui
 
-test-py: build bytecode docker.io gcc openssh
+test-py: build bytecode docker.io gcc openssh slurm
 	$(LIMIT) 3000 $(VENV)/bin/python -m pytest $(SIDE_BY_SIDE) $(AGAIN)
 
 # PARTS="mpi spark" runs these alone; HEAVY=--changed skips what was green with this code already.
@@ -109,7 +109,7 @@ SEED ?= 1
 chaos: bytecode ## kill, freeze and fill for MINUTES=1 by SEED=1, in namespaces of its own, and check what must hold
 	$(VENV)/bin/python tests/faults/chaos/run_chaos.py loop --minutes $(MINUTES) --seed $(SEED)
 
-test-heavy: build bytecode openmpi java docker.io podman rootless gcc openssh nginx chromium ## run the heavy tests; what is green goes into tests/heavy.json
+test-heavy: build bytecode openmpi java docker.io podman rootless gcc openssh slurm nginx chromium ## run the heavy tests; what is green goes into tests/heavy.json
 	$(VENV)/bin/python tests/heavy.py $(HEAVY) $(PARTS)
 
 # A copy of the checkout is changed, never this one.
@@ -129,7 +129,7 @@ test-ui: build bytecode chromium ## run the tests in a real browser
 DEBIAN := test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && apt-get update -q && \
   RUNLEVEL=1 apt-get install -y -q --no-install-recommends
 
-programs: chromium openmpi java docker.io podman rootless gcc openssh nginx ## install what the tests need of Debian; as root
+programs: chromium openmpi java docker.io podman rootless gcc openssh slurm nginx ## install what the tests need of Debian; as root
 
 chromium:
 	@test -n "$(CHROMIUM)" || { $(DEBIAN) chromium; } || true
@@ -156,6 +156,12 @@ gcc:
 openssh:
 	@{ test -x /usr/sbin/sshd && command -v ssh && command -v ip; } >/dev/null || \
 	  { $(DEBIAN) openssh-server openssh-client iproute2; } || true
+
+# The test world for Slurm, with a database for accounts. Debian starts none of these daemons at run level 1.
+slurm:
+	@{ command -v srun && test -x /usr/sbin/slurmctld && test -x /usr/sbin/slurmd && test -x /usr/sbin/slurmdbd && \
+	  test -x /usr/sbin/munged && test -x /usr/sbin/mariadbd; } >/dev/null || \
+	  { $(DEBIAN) slurm-wlm slurmdbd munge mariadb-server; } || true
 
 # The reverse proxy of the heavy part hub, and what makes its certificate. Debian starts no nginx of its own at run level 1.
 nginx:

@@ -160,6 +160,20 @@ PARTS: Mapping[str, Part] = {
     ),
     "rootless": Part(covers=(*_DAEMONS, "tests/engines/nobody.py", "tests/engines/rootless_life.py")),
     "spark": Part(covers=_FRAMEWORKS),
+    "slurm": Part(
+        covers=(
+            "jupyter_smx/agent",
+            "jupyter_smx/engines",
+            "jupyter_smx/testing/groups",
+            "tests/engines/remote/remote_harness.py",
+            "tests/engines/slurm/contract/conftest.py",
+            "tests/engines/slurm/contract/slurm_harness.py",
+            "tests/engines/slurm/slurm_controller.py",
+            "tests/worlds/slurm",
+            "tests/worlds/ssh",
+        ),
+        workers=1,
+    ),
     "ssh": Part(
         covers=(
             "jupyter_smx/agent",

@@ -1,0 +1,76 @@
+"""A controller with hosts on the nodes of a cluster, ``slurm_controller``; the first submission starts it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.insert(0, os.fspath(Path(__file__).parents[2] / "faults"))
+
+from slurm_controller import SlurmControllerWorld
+from world import ROOT, surround
+from worlds.ssh import disk
+
+from jupyter_smx.engines import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from worlds.slurm.slurm_world import SlurmWorld
+
+_ENTRY_POINTS = """\
+[jupyter_smx.engines]
+ssh = jupyter_smx.engines.ssh.engine:SshEngine
+slurm = jupyter_smx.engines.slurm.engine:SlurmEngine
+"""
+
+
+@pytest.fixture
+def configure(tmp_path: Path) -> Callable[[str], None]:
+    """Give ``configure(text)``, which adds lines to the configuration before a controller starts."""
+
+    def add(text: str) -> None:
+        with (tmp_path / "config" / "jupyter_smx_config.py").open("a") as file:
+            file.write(text + "\n")
+
+    return add
+
+
+@pytest.fixture(params=["node", "laptop"])
+def login(request: pytest.FixtureRequest) -> str:
+    """Say where the controller is: on the login node, or on a machine that reaches it by ssh."""
+    return str(request.param)
+
+
+@pytest.fixture
+def slurm_controller(
+    tmp_path: Path, slurm_world: SlurmWorld, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[SlurmControllerWorld]:
+    """Give a world whose controller reaches a cluster, from its login node unless the test has ``login``."""
+    from_laptop = "login" in request.fixturenames and request.getfixturevalue("login") == "laptop"
+    options: dict[str, object] = {"python": disk.PYTHON, "grace": 0.5, "command_timeout": 10.0}
+    if from_laptop:
+        options["login"] = slurm_world.login.alias
+    else:
+        options["variables"] = {"PATH": f"{slurm_world.programs}:{os.environ['PATH']}"}
+    lines = [f"c.SlurmEngine.{name} = {value!r}" for name, value in options.items()]
+    lines += [f"c.SshEngine.program = {os.fspath(slurm_world.ssh.bin / 'ssh')!r}", "c.SshEngine.connect_timeout = 2.0"]
+    surround(monkeypatch, tmp_path, "\n".join([*lines, "c.ControllerApp.grace = 0.5", ""]))
+    if "slurm" not in registry.installed_engines():
+        _install(tmp_path / "site", monkeypatch)
+    made = SlurmControllerWorld(tmp_path, slurm_world)
+    yield made
+    made.close()
+
+
+def _install(site: Path, patch: pytest.MonkeyPatch) -> None:
+    """Write what an installation made before this engine lacks."""
+    installed = site / "slurm_engine-1.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: slurm-engine\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text(_ENTRY_POINTS)
+    patch.setenv("PYTHONPATH", os.pathsep.join(map(os.fspath, (ROOT, site))))

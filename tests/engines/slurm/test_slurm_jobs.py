@@ -1,0 +1,66 @@
+"""Jobs on the nodes of a cluster, from a login node and from a laptop: a pool is one job of Slurm."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx.engines.slurm import parsers
+from jupyter_smx.model.spec.instance import InstanceGroup
+
+if TYPE_CHECKING:
+    from slurm_controller import SlurmControllerWorld
+
+WHERE = "import json, os, socket\nprint(json.dumps([socket.gethostname(), os.getuid()]))"
+HOSTS = "import json, os\nprint(json.dumps([os.environ['SM_CURRENT_HOST'], json.loads(os.environ['SM_HOSTS'])]))"
+
+
+@pytest.mark.usefixtures("login")
+def test_a_job_runs_on_a_node_and_its_warm_pool_takes_the_next_one(slurm_controller: SlurmControllerWorld) -> None:
+    first = slurm_controller.run(WHERE, keep_alive=600)
+    (where,) = [line for line in first.log().splitlines() if line.startswith("[")]
+    name, uid = json.loads(where)
+    assert uid == slurm_controller.slurm.login.uid
+    job = slurm_controller.job_id()
+    second = slurm_controller.run(WHERE, keep_alive=600)
+    assert second.why().startswith("Warm")
+    assert json.dumps([name, uid]) in second.log()
+    assert slurm_controller.job_id() == job
+
+
+def test_the_time_limit_is_run_time_and_keep_alive_and_the_pool_says_when_it_ends(
+    slurm_controller: SlurmControllerWorld,
+) -> None:
+    slurm_controller.run(keep_alive=600, max_run=1_200)
+    shown = slurm_controller.slurm.run(f"scontrol --oneliner show job {slurm_controller.job_id()}")
+    assert parsers.parse_duration(parsers.parse_record(shown)["TimeLimit"]) == 1_200 + 600 + 180
+    (pool,) = slurm_controller.pools()
+    assert pool.allocation_ends_at is not None
+    assert 1_800 < pool.allocation_ends_at - pool.created_at < 2_100
+
+
+def test_three_hosts_are_three_nodes(slurm_controller: SlurmControllerWorld) -> None:
+    job = slurm_controller.run(HOSTS, instance_groups=(InstanceGroup(instance_count=3),), keep_alive=600)
+    hosts = ["algo-1", "algo-2", "algo-3"]
+    logs = [slurm_controller.client.log(job.id, host, 0).data.decode() for host in hosts]
+    assert [line for log in logs for line in log.splitlines() if line.startswith("[")] == [
+        json.dumps([host, hosts]) for host in hosts
+    ]
+    (pool,) = slurm_controller.pools()
+    assert sorted(pool.machines) == ["box-one", "box-three", "box-two"]
+
+
+def test_groups_are_components_of_one_job(slurm_controller: SlurmControllerWorld) -> None:
+    groups = (InstanceGroup(name="first"), InstanceGroup(name="second", instance_count=2))
+    slurm_controller.run(HOSTS, instance_groups=groups, keep_alive=600)
+    ids = slurm_controller.slurm.run("squeue --noheader --format=%i").split()
+    assert sorted(word.partition("+")[2] for word in ids) == ["0", "1"]
+
+
+def test_a_job_that_is_stopped_leaves_no_job_of_slurm(slurm_controller: SlurmControllerWorld) -> None:
+    job = slurm_controller.submit(gate=slurm_controller.gate())
+    job.until_it_says("begun")
+    slurm_controller.client.stop(job.id)
+    assert job.wait().state.value == "Stopped"

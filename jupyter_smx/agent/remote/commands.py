@@ -17,6 +17,7 @@ from jupyter_smx.agent.remote.cluster_store import ClusterStore
 from jupyter_smx.agent.remote.verb_error import VerbError
 
 VERBS = {
+    "bridge": "bridge",
     "delete": "records",
     "delete_archives": "records",
     "delete_environments": "environments",
@@ -41,7 +42,7 @@ def main(words: List[str]) -> int:
     if verb in ("shell", "relay"):
         from jupyter_smx.agent.remote import terminal  # noqa: PLC0415 - each process loads what it needs
 
-        return terminal.shell(store, words[2:]) if verb == "shell" else terminal.relay(words[2])
+        return terminal.shell(store, words[2:]) if verb == "shell" else terminal.relay(*words[2:])
     # One line, as the input stays open while an answer takes long.
     _say(answer(store, verb, json.loads(sys.stdin.readline())))
     return 0

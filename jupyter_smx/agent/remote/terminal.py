@@ -10,6 +10,7 @@ from typing import List, Optional
 
 from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
 
+PLAIN = "plain"
 _PIECE = 256 * 1024
 _NAMESPACES = ("user", "mnt")
 
@@ -50,10 +51,11 @@ def _shell_in(folder: str) -> List[str]:
     return ["sh", "-c", 'cd "$1" && exec "${SHELL:-sh}"', "sh", folder]
 
 
-def relay(socket_path: str) -> int:
+def relay(socket_path: str, form: str = "") -> int:
     """Carry bytes between a unix socket and this process's input and output until one of them ends.
 
-    For machines on which sshd forwards no sockets. The first byte of the output reports that the socket is connected.
+    For machines on which sshd forwards no sockets. The first byte of the output reports that the socket is connected,
+    unless ``form`` is ``plain``.
     """
     agent = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -61,7 +63,8 @@ def relay(socket_path: str) -> int:
     except OSError as error:
         sys.stderr.write(f"{error.strerror}\n")
         return 1
-    os.write(1, b"+")
+    if form != PLAIN:
+        os.write(1, b"+")
     # Two threads: one loop would block when both sides are full.
     out = threading.Thread(target=_copy_out, args=(agent,), daemon=True)
     out.start()

@@ -32,6 +32,7 @@ from jupyter_smx.engines.slurm.node import NodeMachine
 from jupyter_smx.engines.slurm.partition_store import PartitionStore
 from jupyter_smx.engines.slurm.queue_watch import FIRST_DELAYS, QueueWatch
 from jupyter_smx.engines.slurm.record import AllocationRecord
+from jupyter_smx.engines.slurm.ssh_login import SshLogin
 from jupyter_smx.engines.slurm.traits import SlurmTraits
 from jupyter_smx.engines.ssh.engine import SshEngine
 from jupyter_smx.model.errors import RefusedError, ResourceNotFoundError, UnavailableError
@@ -77,8 +78,7 @@ class SlurmEngine(SlurmTraits):
         if not self.login:
             return LocalLogin(self.variables)
         given = {"parent": self.parent} if self.parent is not None else {"config": self.config}
-        self._ssh: SshEngine | None = SshEngine(data_dir=str(self.data_dir), **given)
-        return self._ssh.machine(str(self.login))
+        return SshLogin(SshEngine(data_dir=str(self.data_dir), **given), str(self.login), str(self.python))
 
     # The six methods of the port
 
@@ -207,8 +207,8 @@ class SlurmEngine(SlurmTraits):
 
         :raises RefusedError: it is not.
         """
-        if self.login and self._ssh is not None:
-            self._ssh.check_installed()
+        if isinstance(self._login, SshLogin):
+            self._login.check_installed()
 
     async def shell(self, handle: Handle, host: str) -> list[str] | None:
         """Enter the namespaces of the agent in a terminal on the node."""
@@ -275,11 +275,8 @@ class SlurmEngine(SlurmTraits):
             return {"problem": str(error)}
 
     async def close(self) -> None:
-        """End the processes of streams."""
-        if isinstance(self._login, LocalLogin):
-            await self._login.close()
-        elif self._ssh is not None:
-            await self._ssh.close()
+        """End the processes of streams, and the connection to the login machine."""
+        await self._login.close()
 
     # The allocation
 
@@ -477,7 +474,7 @@ class SlurmEngine(SlurmTraits):
         return self._node_account(str(host.data["job"]), None if component is None else int(component), host.machine)
 
     def _node_account(self, job: str, component: int | None, node: str, *, in_home: bool = False) -> Account:
-        machine = NodeMachine(self._login, job, component, node, lambda socket: account.command("relay", socket))
+        machine = NodeMachine(self._login, job, component, node, lambda *words: account.command("relay", *words))
         account = Account(machine, "" if in_home else self._node_folder(), str(self.python))
         return account
 

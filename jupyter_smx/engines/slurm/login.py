@@ -29,11 +29,17 @@ _ERROR_TAIL = 300
 class Login(RemoteMachine, Protocol):
     """A machine on which Slurm's programs run."""
 
-    async def relay(self, command: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Open a stream to what a command connects its input and output to, after it has printed ``+``.
+    async def relay(self, command: str, plain_command: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a stream to the agent to which a command connects its input and output.
+
+        ``command`` prints ``+`` when it is connected, ``plain_command`` nothing.
 
         :raises RefusedError, UnavailableError: as :meth:`run`, or it connects to nothing.
         """
+        ...
+
+    async def close(self) -> None:
+        """End the processes of streams, and connections."""
         ...
 
 
@@ -82,11 +88,12 @@ class LocalLogin:
         except OSError as problem:
             raise UnavailableError(f"Nothing listens at {socket} ({problem.strerror}).", transient=True) from problem
 
-    async def relay(self, command: str) -> Streams:
+    async def relay(self, command: str, plain_command: str) -> Streams:
         """Open a stream over a process that lives as long as the stream.
 
         :raises UnavailableError: it ended, or gave no sign in time.
         """
+        del plain_command
         async with AsyncExitStack() as undo:
             process = await self._start(command)
             undo.push_async_callback(child_process.end, process)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
+_PLAIN = "plain"
 _START_TIMEOUT = 10.0
 """Seconds that Slurm may need to start a step, beside those of the command."""
 
@@ -24,11 +25,12 @@ _START_TIMEOUT = 10.0
 class NodeMachine:
     """A node of job ``job``; ``component`` is its number in a heterogeneous job.
 
-    ``relay_command`` returns the command that connects its input and output to a socket of the node.
+    ``relay_command`` returns the command that connects its input and output to a socket of the node; with another word
+    it prints nothing of its own.
     """
 
     def __init__(
-        self, login: Login, job: str, component: int | None, node: str, relay_command: Callable[[str], str]
+        self, login: Login, job: str, component: int | None, node: str, relay_command: Callable[..., str]
     ) -> None:
         self.name = node
         self._login = login
@@ -57,7 +59,8 @@ class NodeMachine:
 
         :raises UnavailableError: nothing listens there, or the allocation has ended.
         """
-        return await self._login.relay(self._step(self._relay_command(socket)))
+        words = (self._relay_command(socket), self._relay_command(socket, _PLAIN))
+        return await self._login.relay(*(self._step(command) for command in words))
 
     def shell_words(self, command: str) -> list[str]:
         """Return the command that runs another one there in a terminal."""

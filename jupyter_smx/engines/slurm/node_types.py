@@ -61,9 +61,7 @@ def _configured(name: str, kind: NodeType) -> InstanceType:
 
 
 def _gpus_of(gres: str) -> int:
-    return sum(
-        int(part.rpartition(":")[2]) for part in gres.split(",") if part.startswith("gpu") and part[-1].isdigit()
-    )
+    return parsers.parse_gpus(gres)[0]
 
 
 def partition_types(rows: Iterable[PartitionRow]) -> list[InstanceType]:

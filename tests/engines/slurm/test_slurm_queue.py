@@ -75,7 +75,7 @@ def test_a_stop_cancels_what_waits(slurm_controller: SlurmControllerWorld, full:
 
 def test_max_wait_cancels_what_waits(slurm_controller: SlurmControllerWorld, full: Callable[[], None]) -> None:
     del full
-    job = slurm_controller.submit(max_wait=3)
+    job = slurm_controller.submit(spot=True, max_run=3, max_wait=3)
     record = job.wait()
     assert record.state.value in ("Failed", "Stopped"), record
     eventually_blocking(lambda: not own_jobs(slurm_controller), "the job is cancelled", within=PATIENCE)

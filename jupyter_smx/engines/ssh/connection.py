@@ -122,7 +122,7 @@ class SshConnection:
                 break
         if self._relay_command is None:
             raise failures.no_listener(self.name)
-        return await self.relay(self._relay_command(socket))
+        return await self._relayed(self._relay_command(socket))
 
     async def disconnect(self, socket: str) -> None:
         """Forget a socket of the machine at which no agent will listen again. Open streams stay."""
@@ -302,11 +302,8 @@ class SshConnection:
         words = commands.forward_words(self.name, self._master.path, verb, (local, socket), self._options)
         return await self._master.ask(words)
 
-    async def relay(self, command: str) -> Streams:
-        """Open a stream over a session of its own to what a command connects its input and output to, after a ``+``.
-
-        :raises RefusedError, UnavailableError: as :meth:`run`, or it connects to nothing.
-        """
+    async def _relayed(self, command: str) -> Streams:
+        """Open a stream over a session of its own, for a machine whose sshd forwards no sockets."""
         limit = self._slots.stream_limit()
         if len(self._relays) >= limit:
             raise failures.no_streams(self.name, limit)

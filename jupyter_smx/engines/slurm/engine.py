@@ -39,7 +39,7 @@ from jupyter_smx.model.errors import RefusedError, ResourceNotFoundError, Unavai
 from jupyter_smx.model.records.cluster import Handle, HostHandle, QueueStatus
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 
     from jupyter_smx.engines.base import ClusterRequest, HostSpec
     from jupyter_smx.engines.machine.addresses import HostNetwork
@@ -115,6 +115,7 @@ class SlurmEngine(SlurmTraits):
         async with records.lock(request.cluster):
             if records.is_released(request.cluster):
                 raise request_validation.released_error(request.cluster)
+            await self._client.facts()
             if records.read(request.cluster) is None:
                 records.write(request.cluster, self._new_record(request))
             yield Handle(engine=self.name, cluster=request.cluster)
@@ -315,6 +316,7 @@ class SlurmEngine(SlurmTraits):
             raise step.error
         elif isinstance(step, lifecycle.Fail):
             details = await self._client.describe(step.job)
+            self._records.release(request.cluster)  # its hosts cannot come any more
             raise lifecycle.end_error(step.job, step.state or details.get("JobState", ""), details)
 
     async def _submit(self, request: ClusterRequest, record: AllocationRecord) -> None:
@@ -529,7 +531,7 @@ class SlurmEngine(SlurmTraits):
         }
 
 
-def _delays(usual: float) -> Any:
+def _delays(usual: float) -> Iterator[float]:
     return chain(FIRST_DELAYS, repeat(usual))
 
 

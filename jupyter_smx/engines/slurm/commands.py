@@ -64,6 +64,12 @@ def describe_job(job: str) -> str:
     return f"{_EPOCH} scontrol --oneliner show job {shlex.quote(job)}"
 
 
+def account_job(job: str) -> str:
+    """Show what the accounting has of a job, where a site keeps one."""
+    fields = "State,ExitCode,ElapsedRaw"
+    return f"sacct --noheader --parsable2 --allocations --jobs={shlex.quote(job)} --format={fields}"
+
+
 def partitions() -> str:
     """List the partitions that this user may see, one line for each kind of node in each."""
     return f"sinfo --noheader --format={shlex.quote(_PARTITION_FORMAT)}"

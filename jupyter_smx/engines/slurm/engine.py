@@ -251,7 +251,11 @@ class SlurmEngine(SlurmTraits):
             return ""
         details = await self._client.describe(record.job)
         state = details.get("JobState", "")
-        return "" if state in (*reasons.PENDING, *reasons.RUNNING) else reasons.end_sentence(state, details)
+        if state in (*reasons.PENDING, *reasons.RUNNING):
+            return ""
+        if state in ("", "CANCELLED"):  # Slurm forgets soon, and only its accounting has who cancelled a job
+            state = await self._client.accounted_state(record.job) or state
+        return reasons.end_sentence(state, details)
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """Cancel jobs of this controller whose clusters have no record.

@@ -1,0 +1,153 @@
+"""A login machine with a scheduler in memory: it takes the engine's lines, and answers as Slurm's programs do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from jupyter_smx.engines.remote.machine import Completed, NoAnswerError
+from jupyter_smx.model.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+FACTS = b"1000\n/usr/bin\nslurm-wlm 22.05.8\n"
+PARTITIONS = b"main*|1-00:00:00|16|64000|(null)|3|up\n"
+END = 1_700_000_000
+
+
+class FakeJob(Struct):
+    """A job, with the words and the script of its submission."""
+
+    id: int
+    name: str
+    words: list[str]
+    script: str
+    nodes: int
+    state: str = "PENDING"
+    reason: str = "Resources"
+
+
+class FakeSlurm:
+    """Starts jobs as soon as the test says ``starts``; ``is_away`` lets every program give no answer."""
+
+    name = "fake login"
+
+    def __init__(self) -> None:
+        self.jobs: list[FakeJob] = []
+        self.calls: Counter[str] = Counter()
+        self.starts = True
+        self.is_away = False
+        self.loses_next_answer = False
+        self.refusal = ""
+        self.usual_reason = "Resources"
+        self.accounting = ""
+        """State of a job by its accounting, "" where there is none."""
+        self.launched: list[tuple[str, str]] = []
+        """Cluster and host of each launch."""
+        self.released: list[str] = []
+
+    # What the engine uses
+
+    async def run(self, command: str, data: bytes = b"", timeout: float = 20.0) -> Completed:
+        """Run a line."""
+        del timeout
+        await asyncio.sleep(0)
+        program = next(word for word in re.split(r"[\s;]+", command) if "=" not in word)
+        self.calls[program] += 1
+        if self.is_away:
+            raise NoAnswerError(f"{program} gave no answer.", transient=True)
+        return getattr(self, f"_{program}")(command, data)  # type: ignore[no-any-return]
+
+    def open(self, command: str) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
+        """Refuse: no test uses it."""
+        raise AssertionError(command)
+
+    async def connect(self, socket: str) -> Streams:
+        """Connect to nothing."""
+        raise UnavailableError(socket, transient=True)
+
+    async def relay(self, command: str, plain_command: str) -> Streams:
+        """Connect to nothing."""
+        del plain_command
+        self.calls["relay"] += 1
+        raise UnavailableError(command, transient=True)
+
+    def shell_words(self, command: str) -> list[str]:
+        """Run it here."""
+        return ["sh", "-c", command]
+
+    async def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+    # Slurm's programs
+
+    def _id(self, _command: str, _data: bytes) -> Completed:
+        return Completed(0, FACTS, "")
+
+    def _sinfo(self, _command: str, _data: bytes) -> Completed:
+        return Completed(0, PARTITIONS, "")
+
+    def _sbatch(self, command: str, data: bytes) -> Completed:
+        if self.refusal:
+            return Completed(1, b"", f"sbatch: error: Batch job submission failed: {self.refusal}")
+        words = shlex.split(command)
+        name = next(word.partition("=")[2] for word in words if word.startswith("--job-name="))
+        nodes = sum(int(word.partition("=")[2]) for word in words if word.startswith("--nodes="))
+        self.jobs.append(FakeJob(len(self.jobs) + 11, name, words, data.decode(), nodes, reason=self.usual_reason))
+        if self.loses_next_answer:
+            self.loses_next_answer = False
+            raise NoAnswerError("sbatch gave no answer.", transient=True)
+        return Completed(0, f"{self.jobs[-1].id}\n".encode(), "")
+
+    def _squeue(self, _command: str, _data: bytes) -> Completed:
+        for job in self.jobs:
+            if self.starts and job.state == "PENDING":
+                job.state, job.reason = "RUNNING", "None"
+        return Completed(0, "".join(self._row(job) for job in self.jobs).encode(), "")
+
+    def _row(self, job: FakeJob) -> str:
+        nodes = f"n[1-{job.nodes}]" if job.state == "RUNNING" else ""
+        return f"{job.id}|{job.name}|{job.state}|N/A|{END}|{nodes}|main|{job.reason}\n"
+
+    def _scontrol(self, command: str, _data: bytes) -> Completed:
+        found = [job for job in self.jobs if str(job.id) == shlex.split(command)[-1]]
+        return Completed(0, f"JobId={found[0].id} JobState={found[0].state} ExitCode=1:0\n".encode(), "")
+
+    def _sacct(self, _command: str, _data: bytes) -> Completed:
+        if not self.accounting:
+            return Completed(1, b"", "Slurm accounting storage is disabled")
+        return Completed(0, f"{self.accounting}|0:15|120\n".encode(), "")
+
+    def _scancel(self, command: str, _data: bytes) -> Completed:
+        ids = [word for word in shlex.split(command) if word.isdigit()]
+        for job in self.jobs:
+            if str(job.id) in ids:
+                job.state = "CANCELLED"
+        return Completed(0, b"", "")
+
+    def _srun(self, command: str, data: bytes) -> Completed:
+        words = shlex.split(command)
+        verb = re.search(r"remote (\w+) ", words[-1])
+        assert verb is not None, command
+        asked: dict[str, Any] = json.loads(data)
+        node = next(word.partition("=")[2] for word in words if word.startswith("--nodelist="))
+        return Completed(0, json.dumps({"answer": self._answer(verb[1], asked, node)}).encode() + b"\n", "")
+
+    def _answer(self, verb: str, asked: dict[str, Any], node: str) -> dict[str, Any]:
+        if verb == "launch":
+            self.launched.append((asked["cluster"], asked["host"]))
+            return {"pid": 7, "start_time": 8, "boot_id": node, "socket": f"/tmp/{asked['host']}.sock"}  # noqa: S108
+        if verb == "release":
+            self.released.append(asked["cluster"])
+            return {"left": []}
+        assert verb == "facts", verb
+        return {"address": f"10.0.0.{node[1:]}"}

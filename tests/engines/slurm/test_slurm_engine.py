@@ -1,0 +1,211 @@
+"""The engine with a scheduler in memory: what it asks Slurm, how often, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_slurm import END, FakeSlurm
+from slurm_requests import host, request
+
+from jupyter_smx.engines.base import Observation
+from jupyter_smx.engines.slurm import lifecycle, queue_watch
+from jupyter_smx.engines.slurm.engine import SlurmEngine
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.records.cluster import Handle, QueueStatus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.engines.slurm.login import Login
+
+
+class FakeSlurmEngine(SlurmEngine):
+    """The engine with a scheduler of the test's own."""
+
+    name = "slurm"
+    slurm: FakeSlurm
+
+    def _make_login(self) -> Login:
+        return self.slurm
+
+
+def engine_of(slurm: FakeSlurm, folder: Path, **traits: object) -> SlurmEngine:
+    kind = type("FakeSlurmEngine", (FakeSlurmEngine,), {"slurm": slurm})
+    made: SlurmEngine = kind(data_dir=str(folder), **traits)
+    return made
+
+
+@pytest.fixture
+def slurm() -> FakeSlurm:
+    return FakeSlurm()
+
+
+@pytest.fixture
+def engine(slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SlurmEngine:
+    monkeypatch.setattr(queue_watch, "FIRST_DELAYS", (0.0,) * 10_000)
+    monkeypatch.setattr("jupyter_smx.engines.slurm.engine.FIRST_DELAYS", (0.0,) * 10_000)
+    return engine_of(slurm, tmp_path)
+
+
+async def acquire(engine: SlurmEngine, wanted: ClusterRequest | None = None) -> Handle:
+    steps = [step async for step in engine.acquire(wanted or request())]
+    last = steps[-1]
+    assert isinstance(last, Handle)
+    return last
+
+
+async def test_a_cluster_is_one_job_and_its_hosts_are_on_its_nodes(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    handle = await acquire(engine, request(host("algo-1"), host("algo-2")))
+    assert slurm.calls["sbatch"] == 1
+    assert [(known.host, known.machine, known.data["job"]) for known in handle.hosts] == [
+        ("algo-1", "n1", "11"),
+        ("algo-2", "n2", "11"),
+    ]
+    assert handle.allocation_ends_at == END
+    assert "pilot" in slurm.jobs[0].script
+
+
+async def test_another_process_joins_the_same_job(engine: SlurmEngine, slurm: FakeSlurm, tmp_path: Path) -> None:
+    first = await acquire(engine)
+    again = engine_of(slurm, tmp_path)
+    assert await again.find("f00d") == first
+    assert await acquire(again) == first
+    assert len(slurm.jobs) == 1
+
+
+async def test_a_wait_is_reported_once_for_each_state_and_keeps_its_job(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    slurm.starts = False
+    async with aclosing(engine.acquire(request())) as steps:  # type: ignore[type-var]
+        assert isinstance(await anext(steps), Handle)
+        waits = await anext(steps)
+        assert isinstance(waits, QueueStatus)
+        assert waits.reason.startswith("Resources")
+        slurm.jobs[0].reason = "Priority"
+        waits = await anext(steps)
+        assert isinstance(waits, QueueStatus)
+        assert waits.reason.startswith("Priority")
+        slurm.starts = True
+        rest = [step async for step in steps]
+    assert all(isinstance(step, Handle) for step in rest)
+    assert len(slurm.jobs) == 1
+
+
+async def test_what_can_never_run_is_cancelled_and_refused_with_slurms_word(
+    engine: SlurmEngine, slurm: FakeSlurm
+) -> None:
+    slurm.starts, slurm.usual_reason = False, "BadConstraints"
+    with pytest.raises(RefusedError, match="BadConstraints"):
+        await acquire(engine)
+    assert slurm.jobs[0].state == "CANCELLED"
+
+
+async def test_a_submission_that_slurm_refuses_leaves_no_job(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    slurm.refusal = "Requested node configuration is not available"
+    with pytest.raises(RefusedError, match="not available"):
+        await acquire(engine)
+    await engine.release(Handle(engine="slurm", cluster="f00d"))
+    assert slurm.calls["scancel"] == 0
+
+
+async def test_a_submission_whose_answer_was_lost_is_found_by_its_name(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    slurm.loses_next_answer = True
+    with pytest.raises(UnavailableError):
+        await acquire(engine)
+    assert await engine.find("f00d") is not None
+    handle = await acquire(engine)
+    assert handle.hosts[0].data["job"] == "11"
+    assert len(slurm.jobs) == 1
+
+
+async def test_a_submission_that_never_came_is_made_again(
+    engine: SlurmEngine, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm.loses_next_answer = True
+    with pytest.raises(UnavailableError):
+        await acquire(engine)
+    slurm.jobs.clear()
+    monkeypatch.setattr(lifecycle, "LATE_SUBMISSION", 0.05)
+    await acquire(engine)
+    assert (len(slurm.jobs), slurm.calls["sbatch"]) == (1, 2)
+
+
+async def test_a_release_cancels_the_job_and_frees_the_nodes_first(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    handle = await acquire(engine)
+    await engine.release(handle)
+    assert slurm.released == ["f00d"]
+    assert slurm.jobs[0].state == "CANCELLED"
+    assert await engine.find("f00d") is None
+    assert await engine.observe_all([handle]) == [Observation.GONE]
+    with pytest.raises(RefusedError, match="released"):
+        await acquire(engine)
+
+
+async def test_a_release_during_an_outage_is_repeated(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    handle = await acquire(engine)
+    slurm.is_away = True
+    with pytest.raises(UnavailableError):
+        await engine.release(handle)
+    slurm.is_away = False
+    await engine.release(handle)
+    assert slurm.jobs[0].state == "CANCELLED"
+
+
+async def test_an_outage_is_unknown(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    handle = await acquire(engine)
+    slurm.is_away = True
+    engine._watch._began_at = float("-inf")
+    assert await engine.observe_all([handle]) == [Observation.UNKNOWN]
+    with pytest.raises(UnavailableError):
+        await engine.find("f00d")
+
+
+async def test_a_hundred_clusters_are_one_question(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    handles = [
+        Handle(engine="slurm", cluster=f"c{number}", hosts=(await acquire(engine)).hosts) for number in range(100)
+    ]
+    before = slurm.calls["squeue"]
+    engine._watch._began_at = float("-inf")
+    await asyncio.gather(*(engine.observe_all(handles) for _ in range(20)))
+    assert slurm.calls["squeue"] == before + 1
+
+
+async def test_a_connection_asks_the_scheduler_nothing(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    handle = await acquire(engine)
+    before = dict(slurm.calls)
+    with pytest.raises(UnavailableError):
+        await engine.connect(handle, "algo-1")
+    assert dict(slurm.calls) == {**before, "relay": 1}
+
+
+async def test_jobs_without_a_record_are_swept_and_others_are_not(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    await acquire(engine)
+    slurm.jobs.append(slurm.jobs[0].__copy__())
+    slurm.jobs[-1].id, slurm.jobs[-1].name = 99, "smx-ffffffff-f00d"
+    assert await engine.sweep(lambda: {"f00d"}) == []
+    assert await engine.sweep(set) == ["f00d"]
+    assert [job.state for job in slurm.jobs] == ["CANCELLED", "RUNNING"]
+
+
+async def test_a_cancelled_job_names_who_cancelled_it_where_slurm_keeps_accounts(
+    engine: SlurmEngine, slurm: FakeSlurm
+) -> None:
+    await acquire(engine)
+    slurm.jobs[0].state = "CANCELLED"
+    assert await engine.exit_reason("f00d", "algo-1") == "The Slurm job was cancelled."
+    slurm.accounting = "CANCELLED by 0"
+    assert await engine.exit_reason("f00d", "algo-1") == "The Slurm job was cancelled by user 0."
+
+
+@pytest.mark.parametrize(("state", "words"), [("TIMEOUT", "time limit"), ("RUNNING", "")])
+async def test_the_end_of_a_host_has_slurms_reason(
+    engine: SlurmEngine, slurm: FakeSlurm, state: str, words: str
+) -> None:
+    await acquire(engine)
+    slurm.jobs[0].state = state
+    said = await engine.exit_reason("f00d", "algo-1")
+    assert words in said
+    assert bool(said) == bool(words)

@@ -47,22 +47,28 @@ def login(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def cluster(slurm_world: SlurmWorld) -> SlurmWorld:
+    """Give the cluster of the session; a module may have another one."""
+    return slurm_world
+
+
+@pytest.fixture
 def slurm_controller(
-    tmp_path: Path, slurm_world: SlurmWorld, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    tmp_path: Path, cluster: SlurmWorld, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[SlurmControllerWorld]:
     """Give a world whose controller reaches a cluster, from its login node unless the test has ``login``."""
     from_laptop = "login" in request.fixturenames and request.getfixturevalue("login") == "laptop"
     options: dict[str, object] = {"python": disk.PYTHON, "grace": 0.5, "command_timeout": 10.0}
     if from_laptop:
-        options["login"] = slurm_world.login.alias
+        options["login"] = cluster.login.alias
     else:
-        options["variables"] = {"PATH": f"{slurm_world.programs}:{os.environ['PATH']}"}
+        options["variables"] = {"PATH": f"{cluster.programs}:{os.environ['PATH']}"}
     lines = [f"c.SlurmEngine.{name} = {value!r}" for name, value in options.items()]
-    lines += [f"c.SshEngine.program = {os.fspath(slurm_world.ssh.bin / 'ssh')!r}", "c.SshEngine.connect_timeout = 2.0"]
+    lines += [f"c.SshEngine.program = {os.fspath(cluster.ssh.bin / 'ssh')!r}", "c.SshEngine.connect_timeout = 2.0"]
     surround(monkeypatch, tmp_path, "\n".join([*lines, "c.ControllerApp.grace = 0.5", ""]))
     if "slurm" not in registry.installed_engines():
         _install(tmp_path / "site", monkeypatch)
-    made = SlurmControllerWorld(tmp_path, slurm_world)
+    made = SlurmControllerWorld(tmp_path, cluster)
     yield made
     made.close()
 

@@ -1,0 +1,63 @@
+"""A cluster with one home for all machines, and with accounts: results outlive an allocation, refusals name accounts."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from world import kill
+from worlds.slurm.slurm_world import SlurmWorld, unavailable_reason
+
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from slurm_controller import SlurmControllerWorld
+
+pytestmark = pytest.mark.heavy("slurm")
+MODEL = "open(os.environ['SM_MODEL_DIR'] + '/weights', 'w').write('x' * 1000)"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmWorld]:
+    """Give a cluster whose machines share the home, with accounts."""
+    why = unavailable_reason(accounting=True)
+    if why:
+        must = os.environ.get("CI") and os.geteuid() == 0
+        raise (pytest.fail if must else pytest.skip).Exception(why)
+    world = SlurmWorld.create(tmp_path_factory.mktemp("slurm") / "w", shared_home=True, accounting=True)
+    yield world
+    world.close()
+
+
+def test_a_job_that_ended_with_its_allocation_while_the_controller_was_away_is_completed(
+    slurm_controller: SlurmControllerWorld, configure: Callable[[str], None]
+) -> None:
+    configure("c.SlurmEngine.shared_home = True")
+    gate = slurm_controller.gate()
+    job = slurm_controller.submit(MODEL, gate=gate)
+    job.until_it_says("begun")
+    kill(slurm_controller.controller())
+    gate.touch()
+    eventually_blocking(lambda: not slurm_controller.slurm.jobs(), "the allocation has ended", within=120.0)
+    assert (job.wait().state.value, job.runs()) == ("Completed", 1)
+    assert job.log() == "begun\ndone\n"
+
+
+def test_a_refusal_for_want_of_an_account_names_those_of_the_user(
+    slurm_controller: SlurmControllerWorld, configure: Callable[[str], None]
+) -> None:
+    configure("c.SlurmEngine.account = 'physics'")
+    record = slurm_controller.submit().wait()
+    assert record.state.value == "Failed"
+    assert "lab" in record.failure_reason
+
+
+def test_a_cancelled_job_says_by_whom(slurm_controller: SlurmControllerWorld) -> None:
+    job = slurm_controller.submit(gate=slurm_controller.gate())
+    job.until_it_says("begun")
+    slurm_controller.slurm.run(f"scancel {slurm_controller.job_id()}", root=True)
+    record = job.wait()
+    assert "cancelled by" in record.failure_reason, record

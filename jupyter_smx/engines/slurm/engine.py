@@ -465,6 +465,11 @@ class SlurmEngine(SlurmTraits):
         self._note_host(request.cluster, launched)
         return launched
 
+    def _description(self, request: ClusterRequest, host: HostSpec, network: HostNetwork | None) -> dict[str, object]:
+        """Describe a host; one that waits for a reader of its results costs its allocation."""
+        held = 0.0 if self.shared_home else min(request.keep_uncollected, float(self.hold_results))
+        return {**super()._description(request, host, network), "keep_uncollected": held}
+
     def _note_host(self, cluster: str, launched: HostHandle) -> None:
         """Record a host that listens, in the job's order."""
         record = self._record(cluster)

@@ -74,6 +74,14 @@ class SlurmTraits(RemoteEngineBase):
         default_value=False,
         help="Whether the home folder of the login machine is that of the nodes.",
     ).tag(config=True)
+    hold_results = Float(
+        900.0,
+        min=0.0,
+        help=(
+            "Seconds for which an allocation is held after its keep-alive while results were not read. Where the home "
+            "is shared, results are copied there instead."
+        ),
+    ).tag(config=True)
     command_timeout = Float(30.0, min=1.0, help="Seconds after which a program of Slurm is taken as unanswered.").tag(
         config=True
     )

@@ -1,4 +1,4 @@
-"""A cluster with one home for all machines, and with accounts: results outlive an allocation, refusals name accounts."""
+"""A cluster with one home and with accounts: results outlive an allocation, and refusals name accounts."""
 
 from __future__ import annotations
 

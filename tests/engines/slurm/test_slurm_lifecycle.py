@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from slurm_requests import record, row
 
 from jupyter_smx.engines.base import Observation
@@ -164,3 +166,39 @@ def test_the_end_of_a_job_is_a_sentence(state: str, words: str) -> None:
     said = reasons.end_sentence(state, {})
     assert words in said
     assert said.endswith(".")
+
+
+STATES = (*reasons.PENDING, *reasons.RUNNING, *reasons.COMPLETING, "COMPLETED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.sampled_from(STATES)), max_size=6),
+    st.sampled_from([0.0, NOW - 1, NOW - 100]),
+    st.sampled_from([0.0, NOW - 1, NOW - 100]),
+)
+def test_no_second_job_is_submitted_while_one_lives_or_may_still_come(
+    jobs: list[tuple[int, str]], submitted_at: float, missed_since: float
+) -> None:
+    rows = [row(state, job=str(job)) for job, state in dict(jobs).items()]
+    found = step(record(job="", submitted_at=submitted_at, missed_since=missed_since), *rows)
+    live = sorted(int(each.job) for each in rows if each.state in (*reasons.PENDING, *reasons.RUNNING))
+    if live:
+        assert found == Adopt(str(live[0]), tuple(map(str, live[1:])))
+    else:
+        may_come = submitted_at and not (missed_since and NOW - missed_since >= lifecycle.LATE_SUBMISSION)
+        assert isinstance(found, Wait if may_come else Submit)
+
+
+@given(st.lists(st.sampled_from(STATES), min_size=1, max_size=3))
+def test_a_job_with_components_is_launched_waited_for_or_over_and_never_refused_without_a_reason(
+    states: list[str],
+) -> None:
+    rows = [row(state, component=number, nodes=("n1",)) for number, state in enumerate(states)]
+    found = step(record(components={f"algo-{number}": number for number in range(len(states))}), *rows)
+    if any(state in reasons.PENDING for state in states):
+        assert isinstance(found, Wait)
+    elif all(state in reasons.RUNNING for state in states):
+        assert found == Launch(tuple(rows))
+    else:
+        assert isinstance(found, Fail)
+        assert found.state not in reasons.RUNNING

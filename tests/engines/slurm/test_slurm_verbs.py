@@ -1,4 +1,4 @@
-"""Verbs of the archive that only clusters with a scheduler need: results that are kept, and a socket for one command."""
+"""Verbs of the archive that clusters with a scheduler need: results that are kept, and a socket for one command."""
 
 from __future__ import annotations
 

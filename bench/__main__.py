@@ -1,7 +1,7 @@
 """Print measured figures: warm starts, many jobs, memory, variables, inputs, GPUs, logs, pages, ranks, engines.
 
     python -m bench [warm] [round_trip] [many] [memory] [send] [input] [gpu] [log] [lab] [cards] [heterogeneous]
-                    [torchrun] [docker] [ssh] [compare --other CHECKOUT] [compare_pages --other CHECKOUT]
+                    [torchrun] [docker] [ssh] [slurm] [compare --other CHECKOUT] [compare_pages --other CHECKOUT]
                     [--jobs 100] [--rounds 3] [--preload bare sklearn torch]
 
 Every figure of a row comes from one run on one machine; quote the ratios, not the milliseconds.
@@ -29,6 +29,7 @@ PARTS = (
     "torchrun",
     "docker",
     "ssh",
+    "slurm",
     "compare",
     "compare_pages",
 )

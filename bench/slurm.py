@@ -1,0 +1,169 @@
+"""Hosts on nodes of a Slurm cluster beside hosts of this machine: warm and cold starts, bulk beside ``srun cat``.
+
+The cluster is the one of the test world: another network, other users and processes, this kernel and these processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.place import client, notebook, percentile, release_all
+from bench.ssh import BULK, PAUSE, run_one
+from bench.warm import HOPS, as_many, spans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from worlds.slurm.slurm_world import SlurmWorld
+
+sys.path.insert(0, os.fspath(Path(__file__).parents[1] / "tests"))
+
+ENGINES = {"local": "--engine local", "slurm": "--engine slurm --max-run 10m"}
+COLD_STARTS = 5
+_COPY = """\
+print("begin")
+import pathlib, shutil
+(source,) = pathlib.Path("/opt/ml/input/data/big").iterdir()
+shutil.copy(source, "/opt/ml/model")
+"""
+_CONFIG = """\
+c.SlurmEngine.python = {python!r}
+c.SlurmEngine.variables = {{"PATH": {path!r}}}
+"""
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print all of them."""
+    from worlds.slurm.slurm_world import SlurmWorld  # noqa: PLC0415 - needs the tests' folder on the path
+
+    with tempfile.TemporaryDirectory(prefix="smx-") as folder:
+        world = SlurmWorld.create(Path(folder, "w"))
+        try:
+            with _configured(world, Path(folder)), notebook() as shell:
+                _warm(shell, options)
+                _direct(world, options)
+                _bulk(shell, world, Path(folder))
+                _away(shell, world)
+                _cold(shell, 1)
+                _cold(shell, 3)
+        finally:
+            world.close()
+
+
+@contextlib.contextmanager
+def _configured(world: SlurmWorld, folder: Path) -> Iterator[None]:
+    """Let controllers read a configuration with the cluster."""
+    config = folder / "config"
+    config.mkdir()
+    path = f"{world.programs}:{os.environ['PATH']}"
+    (config / "jupyter_smx_config.py").write_text(_CONFIG.format(python=world.login.python, path=path))
+    before = os.environ.get("JUPYTER_CONFIG_DIR")
+    os.environ["JUPYTER_CONFIG_DIR"] = os.fspath(config)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["JUPYTER_CONFIG_DIR"]
+        else:
+            os.environ["JUPYTER_CONFIG_DIR"] = before
+
+
+def _warm(shell: Any, options: argparse.Namespace) -> None:
+    """Measure warm starts and ends on this machine and on a node in turns, round by round."""
+    for words in ENGINES.values():
+        for _ in range(3):
+            run_one(shell, words)
+    rows: dict[str, list[dict[str, float]]] = {name: [] for name in ENGINES}
+    for _ in range(options.rounds):
+        for _ in range(as_many(options.jobs, PAUSE) // 2):
+            for name, words in ENGINES.items():
+                time.sleep(PAUSE)
+                rows[name].append(run_one(shell, words))
+    print("warm")
+    for what, start, end in (("start", "cell", "first_line"), ("end", "exited", "known")):
+        middles = {name: percentile(spans(found, start, end), 0.5) for name, found in rows.items()}
+        shown = "  ".join(f"{name} {value:6.2f}" for name, value in middles.items())
+        print(f"  {what:6} p50 {shown} ms: {middles['slurm'] - middles['local']:+.2f} ms")
+    for hop, start, end in HOPS:
+        both = [spans(rows[name], start, end) for name in ENGINES]
+        print(f"    {hop:22} " + "   ".join(f"{percentile(values, 0.5):7.2f}" for values in both))
+
+
+def _direct(world: SlurmWorld, options: argparse.Namespace) -> None:
+    """Measure ``srun`` of the same line in an allocation that is held, by the same shell on the login node."""
+    job = world.run("sbatch --parsable --time=10 --output=/dev/null --wrap='sleep 600'").strip()
+    while world.run(f"squeue --noheader --jobs={job} --format=%t").strip() != "R":
+        time.sleep(0.1)
+    python = world.login.python
+    words = f"srun --jobid={job} --overlap --mem=0 --quiet {python} -c 'import time; print(time.time())'"
+    times = []
+    for _ in range(max(5, options.jobs // 5)):
+        began = time.time()
+        said = subprocess.run([world.programs / "sh", "-c", words], capture_output=True, text=True, check=True).stdout
+        times.append((float(said) - began) * 1000)
+    world.run(f"scancel {job}")
+    print(f"srun in a held allocation: p50 {statistics.median(times):.0f} ms")
+
+
+def _bulk(shell: Any, world: SlurmWorld, folder: Path) -> None:
+    """Carry a file to a node and a model back, and let ``srun cat`` carry as much, three times in turns."""
+    path = folder / "bulk.bin"
+    path.write_bytes(os.urandom(BULK))
+    megabytes = BULK / 1e6
+    rates: dict[str, list[float]] = {name: [] for name in ("in", "out", "srun in", "srun out")}
+    where = f"{ENGINES['slurm']} --disable-output-compression"
+    run_one(shell, where)
+    for _ in range(3):
+        with path.open("r+b") as file:
+            file.write(secrets.token_bytes(16))  # another content, which the node has not
+        row = run_one(shell, f"{where} --input big={path}", _COPY)
+        rates["in"].append(megabytes / (row["first_line"] - row["accepted"]))
+        rates["out"].append(megabytes / (row["known"] - row["exited"]))
+        rates["srun in"].append(megabytes / _cat(world, path, into=True))
+        rates["srun out"].append(megabytes / _cat(world, path.with_suffix(".out"), into=False))
+    middles = {name: statistics.median(values) for name, values in rates.items()}
+    for way in ("in", "out"):
+        ours, theirs = middles[way], middles[f"srun {way}"]
+        print(f"  {megabytes:.0f} MB {way:3}: {ours:6.1f} MB/s, srun {theirs:6.1f} MB/s: {ours / theirs:.2f} of it")
+
+
+def _cat(world: SlurmWorld, path: Path, *, into: bool) -> float:
+    job = world.run("squeue --noheader --states=RUNNING --format=%A").split()[0]
+    where = f"srun --jobid={job} --overlap --mem=0 --quiet --unbuffered --nodes=1 --ntasks=1"
+    words = f"{where} sh -c 'cat > /tmp/bulk.bin'" if into else f"{where} cat /tmp/bulk.bin"
+    began = time.perf_counter()
+    with path.open("rb" if into else "wb") as file:
+        pipes: dict[str, Any] = {"stdin": file} if into else {"stdin": subprocess.DEVNULL, "stdout": file}
+        subprocess.run([world.programs / "sh", "-c", words], check=True, **pipes)
+    return time.perf_counter() - began
+
+
+def _away(shell: Any, world: SlurmWorld) -> None:
+    """Measure warm starts while the scheduler does not answer."""
+    run_one(shell, ENGINES["slurm"])
+    world.freeze_daemon(world.login, "slurmctld")
+    try:
+        found = [run_one(shell, ENGINES["slurm"]) for _ in range(20)]
+    finally:
+        world.thaw_daemon(world.login, "slurmctld")
+    print(f"warm without an answer of slurmctld: p50 {percentile(spans(found, 'cell', 'first_line'), 0.5):.2f} ms")
+
+
+def _cold(shell: Any, hosts: int) -> None:
+    """Start hosts on idle nodes; the archive is there after the first one."""
+    rows = []
+    for _ in range(COLD_STARTS):
+        release_all(client())
+        rows += spans([run_one(shell, f"{ENGINES['slurm']} --instance-count {hosts}")], "cell", "first_line")
+    release_all(client())
+    print(f"cold, {hosts} hosts: {', '.join(f'{value:.0f}' for value in rows)} ms")

@@ -5,7 +5,6 @@ The cluster is the one of the test world: another network, other users and proce
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import secrets
@@ -22,6 +21,7 @@ from bench.ssh import BULK, PAUSE, run_one
 from bench.warm import HOPS, as_many, spans
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
     from worlds.slurm.slurm_world import SlurmWorld

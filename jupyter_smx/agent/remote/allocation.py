@@ -33,6 +33,9 @@ NOTICE = "notice.json"
 """File in a host's folder, as in :mod:`jupyter_smx.agent.system.files.host_layout`."""
 _END_WITHIN = 25.0
 """Seconds that the other steps have after one has ended."""
+_PARENT_LIMIT = 20.0
+"""Seconds from the start of an allocation until its parents listen."""
+_PAUSE = 0.02
 _AFTER_LIMIT = 20.0
 """Seconds that a command after the end of an agent may take: schedulers kill a step that does not end."""
 _LINE_LIMIT = 1 << 20
@@ -206,9 +209,7 @@ class Parent:
         while not self._is_over():
             waits = [self.signals.reader, self.listener.fileno()]
             waits += [0] if self.is_input_open else []
-            waits += [
-                request.connection.fileno() if request.child is None else request.ready for request in self.requests
-            ]
+            waits += [request.source() for request in self.requests]
             readable = select.select(waits, [], [], self._seconds_left())[0]
             self.signals.read()
             if 0 in readable:
@@ -226,7 +227,7 @@ class Parent:
         self.agents = [(agent, asked) for agent, asked in self.agents if agent.returncode is None]
         for _, asked in ended:
             run_after(asked)
-        if self.agents:
+        if self.agents or self.requests:
             return False
         return self.has_started or time.monotonic() > self.idle_at
 
@@ -347,14 +348,32 @@ def main(words: List[str]) -> int:
     return pilot(plan, words[2]) if words[0] == "pilot" else parent(plan)
 
 
+def connect_parent(job: str, timeout: float) -> socket.socket:
+    """Connect to the parent on this node, which may begin a moment after its allocation.
+
+    :raises OSError: there is none in time.
+    """
+    end = time.monotonic() + timeout
+    while True:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(address(job))
+        except OSError:
+            connection.close()
+            if time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return connection
+
+
 def ask_parent(job: str, asked: Dict[str, Any], timeout: float) -> Dict[str, Any]:
     """Ask the parent on this node for the start of an agent; return its answer.
 
     :raises OSError: there is no parent here, or it gives no answer in time.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+    with connect_parent(job, min(timeout, _PARENT_LIMIT)) as connection:
         connection.settimeout(timeout)
-        connection.connect(address(job))
         if not is_own(connection):
             raise PermissionError(1, "another user listens at the address of the step parent")
         connection.sendall(json.dumps(asked).encode() + b"\n")

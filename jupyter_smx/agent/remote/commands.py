@@ -23,7 +23,7 @@ VERBS = {
     "delete_environments": "environments",
     "environment": "environments",
     "facts": "facts",
-    "keep_results": "results",
+    "finish_host": "results",
     "launch": "launch",
     "list_clusters": "observe",
     "list_environments": "environments",

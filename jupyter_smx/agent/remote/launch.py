@@ -215,8 +215,8 @@ def _start_by_parent(store: ClusterStore, name: HostName, asked: Dict[str, Any],
         "folder": folder.root,
         "log": folder.path(host_layout.AGENT_LOG),
         "variables": {"JUPYTER_SMX_HOST": "/".join(name)},
-        # Run after the agent: its folder may go away with the allocation.
-        "after": [sys.executable, "-I", process.entry(), "remote", "keep_results", store.root],
+        # Run after the agent: nothing can run here after the allocation.
+        "after": [sys.executable, "-I", process.entry(), "remote", "finish_host", store.root],
         "question": {"cluster": name.cluster, "host": name.host, "home": asked["home"]},
     }
     try:

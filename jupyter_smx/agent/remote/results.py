@@ -1,9 +1,10 @@
-"""Keep the results of hosts whose folder goes away with their allocation: copy uncollected spools to the home."""
+"""End what a host left on its node, and keep its uncollected results: after an allocation nothing can run there."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import socket
 from typing import TYPE_CHECKING, Any, Dict
 
 from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
@@ -12,6 +13,22 @@ if TYPE_CHECKING:
     from typing import List
 
 _PART = ".part"
+_RELEASE_TIMEOUT = 5.0
+"""Seconds until the processes of the host must have exited."""
+
+
+def finish_host(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+    """Keep the results of a host whose agent has ended, and release its cluster on this node; return the kept jobs.
+
+    ``asked`` is as for :func:`keep_results`.
+
+    :raises VerbError: a process still runs although it was killed.
+    """
+    from jupyter_smx.agent.remote import release  # noqa: PLC0415 - imports what a copy does not need
+
+    kept = keep_results(store, asked)
+    question = {"cluster": asked["cluster"], "machine": socket.gethostname(), "timeout": _RELEASE_TIMEOUT}
+    return {**kept, **release.release(store, question)}
 
 
 def keep_results(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:

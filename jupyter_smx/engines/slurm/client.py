@@ -38,6 +38,7 @@ class SlurmClient:
         self._programs = programs
         self._timeout = timeout
         self._facts: LoginFacts | None = None
+        self._kill_wait: float | None = None
 
     async def facts(self) -> LoginFacts:
         """Ask once for the facts of the login machine.
@@ -93,6 +94,15 @@ class SlurmClient:
         :raises UnavailableError: Slurm does not answer.
         """
         return parsers.parse_partitions(await self._ask("sinfo", commands.partitions()))
+
+    async def kill_wait(self) -> float | None:
+        """Return the seconds between SIGTERM and SIGKILL at the end of a job; None if the cluster does not tell.
+
+        :raises UnavailableError: Slurm does not answer.
+        """
+        if self._kill_wait is None:
+            self._kill_wait = parsers.parse_kill_wait(await self._ask("scontrol", commands.configuration()))
+        return self._kill_wait
 
     async def describe(self, job: str) -> dict[str, str]:
         """Return what Slurm shows of a job; empty if it has forgotten the job.

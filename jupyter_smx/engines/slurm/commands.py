@@ -64,6 +64,11 @@ def describe_job(job: str) -> str:
     return f"{_EPOCH} scontrol --oneliner show job {shlex.quote(job)}"
 
 
+def configuration() -> str:
+    """Show the configuration of the cluster."""
+    return "scontrol show config"
+
+
 def account_job(job: str) -> str:
     """Show what the accounting has of a job, where a site keeps one."""
     fields = "State,ExitCode,ElapsedRaw"

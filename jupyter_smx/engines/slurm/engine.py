@@ -53,7 +53,7 @@ _STEP_TIMEOUT = 20.0
 """Seconds for a question to a node."""
 _END_PAUSE = 0.3
 """Seconds between two looks at a job that ends."""
-_FILLED_IN = ("addresses", "interface", "port", "limits")
+_FILLED_IN = ("addresses", "interface", "port", "limits", "notice_grace")
 """Fields of ``host.json`` that only the nodes can fill in."""
 
 
@@ -449,7 +449,10 @@ class SlurmEngine(SlurmTraits):
             "owner": self._owner,
             "cluster": request.cluster,
             "host": host.host,
-            "description": self._description(request, host, network),
+            "description": {
+                **self._description(request, host, network),
+                "notice_grace": await self._notice_grace(),
+            },
             "parent": record.job,
             "home": DEFAULT_FOLDER,
             "python": python or found.path or (DEFAULT_PYTHON if found.setup else account.python),
@@ -469,6 +472,10 @@ class SlurmEngine(SlurmTraits):
         """Describe a host; one that waits for a reader of its results costs its allocation."""
         held = 0.0 if self.shared_home else min(request.keep_uncollected, float(self.hold_results))
         return {**super()._description(request, host, network), "keep_uncollected": held}
+
+    async def _notice_grace(self) -> float:
+        """Return the seconds from a SIGTERM of Slurm to the end; a notice of the pilot tells its own."""
+        return min(float(self.notice_grace), await self._client.kill_wait() or float(self.notice_grace))
 
     def _note_host(self, cluster: str, launched: HostHandle) -> None:
         """Record a host that listens, in the job's order."""

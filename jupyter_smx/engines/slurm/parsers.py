@@ -210,6 +210,12 @@ def parse_record(text: str) -> dict[str, str]:
     return {place[1]: text.strip()[place.end() : end].strip() for place, end in zip(places, ends, strict=True)}
 
 
+def parse_kill_wait(text: str) -> float | None:
+    """Return the seconds between SIGTERM and SIGKILL at the end of a job, from the configuration of the cluster."""
+    found = re.search(r"^KillWait\s*=\s*(\d+)", text, re.MULTILINE)
+    return None if found is None else float(found[1])
+
+
 def parse_accounts(text: str) -> list[str]:
     """Return each account once from the rows of ``sacctmgr show associations``, whose first field it is."""
     names = [line.partition("|")[0].strip() for line in text.splitlines()]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from jupyter_smx.engines.remote.machine import Completed, NoAnswerError
+from jupyter_smx.engines.slurm import commands
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ class FakeSlurm:
         return f"{job.id}|{job.name}|{job.state}|N/A|{END}|{nodes}|main|{job.reason}\n"
 
     def _scontrol(self, command: str, _data: bytes) -> Completed:
+        if command == commands.configuration():
+            return Completed(0, b"KillOnBadExit           = 0\nKillWait                = 30 sec\n", "")
         found = [job for job in self.jobs if str(job.id) == shlex.split(command)[-1]]
         return Completed(0, f"JobId={found[0].id} JobState={found[0].state} ExitCode=1:0\n".encode(), "")
 

@@ -31,6 +31,7 @@ class SlurmHarness(RemoteHarness):
     """The engine ``slurm`` on the cluster of a test world; its programs run in a shell of the login machine."""
 
     gone_within = 15.0
+    filled_in = RemoteHarness.filled_in | {"notice_grace"}
 
     def __init__(self, folder: Path, world: SlurmWorld, **traits: object) -> None:
         self.world = world

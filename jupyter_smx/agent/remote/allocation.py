@@ -202,6 +202,8 @@ class Parent:
         self.orders = b""
         self.is_input_open = True
         self.has_started = False
+        self.ends_at: Optional[float] = None
+        """When the node is taken away, by a notice that came."""
         self.idle_at = time.monotonic() + float(plan["idle"])
 
     def run(self) -> int:
@@ -241,7 +243,9 @@ class Parent:
         for line in lines:
             order = json.loads(line)
             if "notice" in order:
-                self._give_notice(float(order["notice"]))
+                self.ends_at = time.monotonic() + float(order["notice"])
+                for agent, asked in self.agents:
+                    self._give_notice(agent, asked)
             if "end" in order:
                 self._signal(signal.SIGUSR1)
                 self.has_started = True
@@ -250,12 +254,14 @@ class Parent:
             self._signal(signal.SIGTERM)
             self.has_started = True
 
-    def _give_notice(self, seconds: float) -> None:
-        """Tell the agents how long their node stays; without the file they take what their engine configured."""
-        for _, asked in self.agents:
-            with contextlib.suppress(OSError), open(os.path.join(asked["folder"], NOTICE), "w") as file:
-                json.dump({"seconds": seconds}, file)
-        self._signal(signal.SIGTERM)
+    def _give_notice(self, agent: subprocess.Popen[bytes], asked: Dict[str, Any]) -> None:
+        """Tell an agent how long its node stays; without the file it takes what its engine configured."""
+        if self.ends_at is None or agent.poll() is not None:
+            return
+        left = max(0.0, self.ends_at - time.monotonic())
+        with contextlib.suppress(OSError), open(os.path.join(asked["folder"], NOTICE), "w") as file:
+            json.dump({"seconds": left}, file)
+        agent.send_signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
         for agent, _ in self.agents:
@@ -269,6 +275,9 @@ class Parent:
             told = {"ready": True} if is_ready else {"code": request.child.wait()}
             self.requests.remove(request)
             request.answer(told)
+            for agent, asked in self.agents:  # a notice may have come before the agent
+                if agent is request.child:
+                    self._give_notice(agent, asked)
             return
         piece = request.connection.recv(65_536) if is_own(request.connection) else b""
         request.text += piece

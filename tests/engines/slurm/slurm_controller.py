@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from world import Ran, World
 from worlds.ssh import disk
 
+from jupyter_smx.engines.slurm import submission
 from jupyter_smx.engines.ssh.engine import control_folder
 from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -96,6 +97,12 @@ class SlurmControllerWorld(World):
         """Give the id of the one job that Slurm has of this controller."""
         (job,) = set(self.slurm.run("squeue --noheader --format=%A").split())
         return job
+
+    def submissions(self) -> list[str]:
+        """Name each job that Slurm got from this controller, once for each time."""
+        owner = (self.data / "engines" / "slurm" / "id").read_text()
+        names = self.slurm.run("squeue --noheader --states=all --format=%j").split()
+        return [name for name in names if submission.cluster_of(owner, name)]
 
     def close(self) -> None:
         """End everything, and check that Slurm has no job."""

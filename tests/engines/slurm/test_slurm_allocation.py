@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -106,7 +107,7 @@ def pilots() -> Iterator[list[Pilot]]:
     made: list[Pilot] = []
     yield made
     for pilot in made:
-        if pilot.process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):  # a parent may have outlived its pilot, and agents end with it
             os.killpg(pilot.process.pid, signal.SIGKILL)
         pilot.process.wait()
 
@@ -139,6 +140,14 @@ def test_a_notice_of_the_scheduler_reaches_the_agent_as_sigterm(pilot: Pilot) ->
     pilot.process.send_signal(signal.SIGUSR1)
     eventually_blocking(lambda: "notice" in pilot.said(), "the agent got its notice")
     assert pilot.process.poll() is None
+
+
+def test_a_notice_that_came_before_the_agent_reaches_it_with_the_seconds_that_are_left(pilot: Pilot) -> None:
+    pilot.process.send_signal(signal.SIGUSR1)
+    eventually_blocking(lambda: "notice" in (pilot.folder / "pilot.log").read_text(), "the pilot got its notice")
+    pilot.start_agent()
+    eventually_blocking(lambda: "notice" in pilot.said(), "the agent got its notice")
+    assert 60.0 < json.loads((pilot.folder / "notice.json").read_text())["seconds"] <= 120.0
 
 
 def test_an_agent_that_cannot_start_is_an_error_and_one_that_exits_a_code(pilot: Pilot) -> None:

@@ -35,13 +35,15 @@ def test_a_job_whose_allocation_is_cancelled_says_so(slurm_controller: SlurmCont
     assert "cancelled" in record.failure_reason
 
 
+@pytest.mark.heavy("slurm")
+@pytest.mark.timeout(240)
 def test_a_job_gets_sigterm_before_its_allocation_ends(
     slurm_controller: SlurmControllerWorld, configure: Callable[[str], None]
 ) -> None:
-    configure("c.SlurmEngine.max_allocation = 60.0\nc.SlurmEngine.notice_time = 45.0")
+    configure("c.SlurmEngine.max_allocation = 120.0\nc.SlurmEngine.notice_time = 45.0")
     job = slurm_controller.submit(SAVES)
     job.until_it_says("ready")
-    eventually_blocking(lambda: "saved" in job.log(), "the job saved its work", within=90.0)
+    eventually_blocking(lambda: "saved" in job.log(), "the job saved its work", within=100.0)
     assert job.wait().state.value in ("Completed", "Failed", "Stopped")
     assert "saved" in job.log()
 

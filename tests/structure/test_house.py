@@ -60,6 +60,7 @@ CLOCKS = {
     "jupyter_smx/engines/docker/engine.py": "compares with times of files",
     "jupyter_smx/engines/local/engine.py": "compares with times of files",
     "jupyter_smx/engines/remote/remote_engine.py": "says since when a machine is silent",
+    "jupyter_smx/engines/slurm/engine.py": "compares with moments that Slurm tells",
     "jupyter_smx/kernel/api/array_session.py": "shows ages to a person",
     "jupyter_smx/kernel/api/map.py": "notes the moment in which the user asked",
     "jupyter_smx/kernel/subcommands/host_subcommands.py": "shows ages to a person",

@@ -61,11 +61,11 @@ class SlurmClient:
             self._facts = LoginFacts(int(found[0]), found[1], found[2])
         return self._facts
 
-    def known_uid(self) -> int:
-        """Return the user's number; :meth:`facts` was called before."""
+    def known_facts(self) -> LoginFacts:
+        """Return the facts of the login machine; :meth:`facts` was called before."""
         if self._facts is None:
             raise RuntimeError("the facts of the login machine were not asked")
-        return self._facts.uid
+        return self._facts
 
     async def submit(self, submission: Submission, script: str) -> str:
         """Submit a job, and return its id.
@@ -94,6 +94,14 @@ class SlurmClient:
         :raises UnavailableError: Slurm does not answer.
         """
         return parsers.parse_partitions(await self._ask("sinfo", commands.partitions()))
+
+    async def node_addresses(self, nodes: Sequence[str]) -> dict[str, str]:
+        """Return the addresses of nodes, as far as Slurm and the login machine have them.
+
+        :raises UnavailableError: the login machine does not answer.
+        """
+        done = await self._run(commands.node_addresses(nodes))
+        return parsers.parse_addresses(done.output.decode(errors="replace"))
 
     async def kill_wait(self) -> float | None:
         """Return the seconds between SIGTERM and SIGKILL at the end of a job; None if the cluster does not tell.

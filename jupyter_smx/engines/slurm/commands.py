@@ -64,6 +64,16 @@ def describe_job(job: str) -> str:
     return f"{_EPOCH} scontrol --oneliner show job {shlex.quote(job)}"
 
 
+def node_addresses(nodes: Sequence[str]) -> str:
+    """Print a line for each node: its name, and the IPv4 address by which Slurm reaches it."""
+    names = shlex.quote(",".join(nodes))
+    return (
+        f"scontrol --oneliner show node {names} | "
+        r"sed -n 's/^NodeName=\([^ ]*\) .*NodeAddr=\([^ ]*\) .*/\1 \2/p' | while read -r node address; do "
+        'echo "$node $(getent ahostsv4 "$address" | head -n 1 | cut -d " " -f 1)"; done'
+    )
+
+
 def configuration() -> str:
     """Show the configuration of the cluster."""
     return "scontrol show config"

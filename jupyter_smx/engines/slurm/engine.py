@@ -7,7 +7,6 @@ import base64
 import os
 import time
 from contextlib import aclosing
-from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,14 +22,13 @@ from jupyter_smx.engines.remote import interpreters, observations
 from jupyter_smx.engines.remote.account import DEFAULT_FOLDER, DEFAULT_PYTHON, Account
 from jupyter_smx.engines.remote.cluster_register import host_handle
 from jupyter_smx.engines.remote.environments import environment_request, provide
-from jupyter_smx.engines.remote.machine import NoAnswerError
 from jupyter_smx.engines.remote.record_folder import RecordFolder
-from jupyter_smx.engines.slurm import lifecycle, node_types, pilot_source, reasons, submission
+from jupyter_smx.engines.slurm import allocations, node_types, pilot_source, submission
+from jupyter_smx.engines.slurm.allocations import Allocations
 from jupyter_smx.engines.slurm.client import SlurmClient
 from jupyter_smx.engines.slurm.login import LocalLogin
 from jupyter_smx.engines.slurm.node import NodeMachine
 from jupyter_smx.engines.slurm.partition_store import PartitionStore
-from jupyter_smx.engines.slurm.queue_watch import FIRST_DELAYS, QueueWatch
 from jupyter_smx.engines.slurm.record import AllocationRecord
 from jupyter_smx.engines.slurm.ssh_login import SshLogin
 from jupyter_smx.engines.slurm.traits import SlurmTraits
@@ -39,20 +37,21 @@ from jupyter_smx.model.errors import RefusedError, ResourceNotFoundError, Unavai
 from jupyter_smx.model.records.cluster import Handle, HostHandle, QueueStatus
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from jupyter_smx.engines.base import ClusterRequest, HostSpec
     from jupyter_smx.engines.machine.addresses import HostNetwork
     from jupyter_smx.engines.slurm.login import Login
     from jupyter_smx.engines.slurm.parsers import PartitionRow, QueueRow
+    from jupyter_smx.engines.slurm.submission import Submission
     from jupyter_smx.model.spec.instance import InstanceType
 
 _OBSERVE_INTERVAL = 30.0
 """Seconds between two looks: a scheduler serves many people."""
+_LOOKS = 6
+"""Looks that fit into the interval of observations, where streams break: an answer of five seconds before counts."""
 _STEP_TIMEOUT = 20.0
 """Seconds for a question to a node."""
-_END_PAUSE = 0.3
-"""Seconds between two looks at a job that ends."""
 _FILLED_IN = ("addresses", "interface", "port", "limits", "notice_grace")
 """Fields of ``host.json`` that only the nodes can fill in."""
 
@@ -70,9 +69,8 @@ class SlurmEngine(SlurmTraits):
         super().__init__(**traits)
         self._login = self._make_login()
         self._client = SlurmClient(self._login, str(self.programs), float(self.command_timeout))
-        self._watch = QueueWatch(self._client.queue, time.monotonic)
         self._partitions = PartitionStore(self._folder / "partitions.json")
-        self._node_counts: dict[str, int] = {}
+        self._allocations = Allocations(self._client, self._partitions, lambda: self._owner, time.monotonic, time.time)
 
     def _make_login(self) -> Login:
         if not self.login:
@@ -119,10 +117,13 @@ class SlurmEngine(SlurmTraits):
             if records.read(request.cluster) is None:
                 records.write(request.cluster, self._new_record(request))
             yield Handle(engine=self.name, cluster=request.cluster)
-            async with aclosing(self._wait_for_nodes(request)) as states:
+            states = self._allocations.wait_for_nodes(
+                records, request.cluster, lambda rows: self._job(request, rows), float(self.observe_interval)
+            )
+            async with aclosing(states):
                 async for state in states:
                     yield state
-            record = self._record(request.cluster)
+            record = allocations.read(records, request.cluster)
             pythons: dict[str, str] = {}
             async with aclosing(self._provide_environments(request, record)) as reports:
                 async for report in reports:
@@ -148,7 +149,7 @@ class SlurmEngine(SlurmTraits):
         record = records.read(cluster) if request_validation.is_valid_name(cluster) else None
         if record is None or records.is_released(cluster):
             return None
-        await self._watch.look()
+        await self._allocations.watch.look()
         return Handle(engine=self.name, cluster=cluster, hosts=record.hosts, allocation_ends_at=record.ends_at)
 
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
@@ -156,7 +157,7 @@ class SlurmEngine(SlurmTraits):
         if not handles:
             return []
         try:
-            queue = await self._watch.look(float(self.observe_interval) / 6)
+            queue = await self._allocations.watch.look(float(self.observe_interval) / _LOOKS)
             return [self._observe(handle, queue) for handle in handles]
         except UnavailableError:
             return [Observation.UNKNOWN for _ in handles]
@@ -169,21 +170,16 @@ class SlurmEngine(SlurmTraits):
         if not request_validation.is_valid_name(handle.cluster):
             return
         records = self._records
-        record, known = records.read(handle.cluster), _job_of(handle)
+        record = records.read(handle.cluster)
         records.release(handle.cluster)
-        if record is None and not known:
-            return
-        if record is not None and not record.submitted_at:
+        if not (record.submitted_at if record else allocations.job_of(handle)):
             return  # nothing was ever submitted
-        name = submission.job_name(self._owner, handle.cluster)
-        live = _live_jobs((await self._watch.look()).get(name, {}))
+        live = await self._allocations.live_jobs(handle.cluster)
         if not live:
-            self._check_late_submission(record)
+            self._allocations.check_late_submission(record)
             return
-        hosts = handle.hosts or (record.hosts if record else ())
-        await self._release_hosts(handle.cluster, hosts, live)
-        await self._client.cancel(live)
-        await self._wait_ended(name, live)
+        await self._release_hosts(handle.cluster, handle.hosts or (record.hosts if record else ()), live)
+        await self._allocations.cancel(handle.cluster, live, float(self.release_timeout))
 
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Open a stream to the agent's socket over a step of the allocation.
@@ -233,7 +229,7 @@ class SlurmEngine(SlurmTraits):
         if record is None or found is None:
             return None
         await self._client.facts()
-        is_live = bool(_live_jobs((await self._watch.look()).get(record.name, {})))
+        is_live = bool(await self._allocations.live_jobs(cluster))
         if not is_live and not self.shared_home:
             return None
         account = self._account_of(found) if is_live else Account(self._login, "", str(self.python))
@@ -247,28 +243,14 @@ class SlurmEngine(SlurmTraits):
         """Return how Slurm ended the job of a cluster, or "" while it runs."""
         del host
         record = self._records.read(cluster)
-        if record is None or not record.job:
-            return ""
-        details = await self._client.describe(record.job)
-        state = details.get("JobState", "")
-        if state in (*reasons.PENDING, *reasons.RUNNING):
-            return ""
-        if state in ("", "CANCELLED"):  # Slurm forgets soon, and only its accounting has who cancelled a job
-            state = await self._client.accounted_state(record.job) or state
-        return reasons.end_sentence(state, details)
+        return await self._allocations.end_reason(record.job) if record is not None and record.job else ""
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """Cancel jobs of this controller whose clusters have no record.
 
         :raises UnavailableError: Slurm does not answer.
         """
-        queue = await self._watch.look()
-        clusters = {submission.cluster_of(self._owner, name): jobs for name, jobs in queue.items()}
-        orphans = {cluster: _live_jobs(jobs) for cluster, jobs in clusters.items() if cluster}
-        ended = {cluster: jobs for cluster, jobs in orphans.items() if jobs and cluster not in known()}
-        if ended:
-            await self._client.cancel([*chain.from_iterable(ended.values())])
-        return [*ended]
+        return await self._allocations.cancel_orphans(known)
 
     async def doctor(self, timeout: float = DOCTOR_TIMEOUT) -> dict[str, object]:
         """Return the version of Slurm, its partitions, and what this controller has there."""
@@ -285,86 +267,17 @@ class SlurmEngine(SlurmTraits):
 
     # The allocation
 
-    async def _wait_for_nodes(self, request: ClusterRequest) -> AsyncGenerator[QueueStatus, None]:
-        """Do one step after the other until the job has its nodes, which are then on record.
-
-        :raises RefusedError, UnavailableError: as :meth:`acquire`.
-        """
-        delays, shown = _delays(float(self.observe_interval)), None
-        while True:
-            record = self._record(request.cluster)
-            jobs = (await self._watch.look()).get(record.name, {}) if record.submitted_at else {}
-            step = lifecycle.next_step(record, jobs, time.time(), self._node_counts)
-            if isinstance(step, lifecycle.Launch):
-                self._records.write(request.cluster, _with_nodes(record, step.rows))
-                return
-            if isinstance(step, lifecycle.Wait):
-                if step.status != shown:
-                    shown = step.status
-                    yield step.status
-                if not record.job and not record.missed_since:
-                    self._records.write(request.cluster, replace(record, missed_since=time.time()))
-                await asyncio.sleep(next(delays))
-            else:
-                await self._do(step, request, record)
-
-    async def _do(self, step: lifecycle.Step, request: ClusterRequest, record: AllocationRecord) -> None:
-        if isinstance(step, lifecycle.Submit):
-            await self._submit(request, record)
-        elif isinstance(step, lifecycle.Adopt):
-            self._records.write(request.cluster, replace(record, job=step.job))
-            if step.cancel:
-                await self._client.cancel(step.cancel)
-        elif isinstance(step, lifecycle.Refuse):
-            await self._client.cancel([step.job])
-            raise step.error
-        elif isinstance(step, lifecycle.Fail):
-            details = await self._client.describe(step.job)
-            self._records.release(request.cluster)  # its hosts cannot come any more
-            raise lifecycle.end_error(step.job, step.state or details.get("JobState", ""), details)
-
-    async def _submit(self, request: ClusterRequest, record: AllocationRecord) -> None:
-        """Submit the job; what was accepted without an answer is found by its name later.
-
-        :raises RefusedError, UnavailableError: as :meth:`SlurmClient.submit`.
-        """
-        facts = await self._client.facts()
-        rows = self._note_partitions(await self._client.partitions())
-        planned = submission.plan_submission(request, self.job_options(), self.allocation_time(), record.name, rows)
-        script = submission.script(
-            planned,
-            pilot_source.read(),
-            self._node_folder(facts.uid),
-            str(self.python) or DEFAULT_PYTHON,
-            facts.programs,
-        )
-        self._records.write(request.cluster, replace(record, submitted_at=time.time(), missed_since=0.0))
-        try:
-            job = await self._client.submit(planned, script)
-        except NoAnswerError:
-            raise
-        except (RefusedError, UnavailableError):
-            self._records.write(request.cluster, replace(record, submitted_at=0.0))
-            raise
-        self._records.write(request.cluster, replace(record, submitted_at=time.time(), job=job))
+    def _job(self, request: ClusterRequest, rows: Sequence[PartitionRow]) -> tuple[Submission, str]:
+        """Return the job of a request with its script; ``facts`` of the login machine were asked before."""
+        name = self._allocations.name_of(request.cluster)
+        planned = submission.plan_submission(request, self.job_options(), self.allocation_time(), name, rows)
+        python, programs = str(self.python) or DEFAULT_PYTHON, self._client.known_facts().programs
+        return planned, submission.script(planned, pilot_source.read(), self._node_folder(), python, programs)
 
     def _observe(self, handle: Handle, queue: Mapping[str, Mapping[str, list[QueueRow]]]) -> Observation:
         if self._records.is_released(handle.cluster):
             return Observation.GONE
-        record = self._records.read(handle.cluster)
-        job = (record.job if record else "") or _job_of(handle)
-        jobs = queue.get(submission.job_name(self._owner, handle.cluster), {})
-        return lifecycle.observe(record, job, jobs, time.time(), has_hosts=bool(handle.hosts))
-
-    def _check_late_submission(self, record: AllocationRecord | None) -> None:
-        """Raise while a submission without an answer may still arrive.
-
-        :raises UnavailableError: it may.
-        """
-        if record is None or record.job:
-            return
-        if time.time() - record.submitted_at < lifecycle.LATE_SUBMISSION:
-            raise UnavailableError("Slurm gave no answer to the submission, which may still arrive.", transient=True)
+        return self._allocations.observe(self._records.read(handle.cluster), handle, queue)
 
     async def _release_hosts(self, cluster: str, hosts: Sequence[HostHandle], live: Sequence[str]) -> None:
         """End hosts on their nodes, where they leave nothing then; the job's end does the rest where that fails."""
@@ -382,44 +295,31 @@ class SlurmEngine(SlurmTraits):
         for host, error in errors.items():
             self.log.warning("cluster=%s host=%s not released on its node: %s", cluster, host, error)
 
-    async def _wait_ended(self, name: str, jobs: Sequence[str]) -> None:
-        """Wait until Slurm has ended all processes of jobs; use force after half of the time.
-
-        :raises UnavailableError: they still end.
-        """
-        loop = asyncio.get_running_loop()
-        begin, is_forced = loop.time(), False
-        while loop.time() - begin < float(self.release_timeout):
-            rows = (await self._watch.look()).get(name, {})
-            left = [job for job in jobs if not lifecycle.is_ended(rows.get(job, []))]
-            if not left:
-                return
-            if not is_forced and loop.time() - begin > float(self.release_timeout) / 2:
-                is_forced = True
-                await self._client.cancel(left, force=True)
-            await asyncio.sleep(_END_PAUSE)
-        raise UnavailableError(f"Slurm still ends the job {', '.join(jobs)}.", transient=True)
-
     # Hosts
 
     async def _networks(self, cluster: str, record: AllocationRecord) -> dict[str, HostNetwork]:
-        """Ask the nodes of several hosts for their addresses.
+        """Find the addresses of the nodes of several hosts.
 
-        :raises UnavailableError: a node gives no answer, or has no address.
+        :raises UnavailableError: a node has no address, or gives no answer.
         """
         if len(record.nodes) == 1:
             return host_networks(cluster, dict.fromkeys(record.nodes, MachineNetwork("")))
+        known = await self._client.node_addresses([*dict.fromkeys(record.nodes.values())])
+        if not known.keys() >= {*record.nodes.values()}:
+            known = await self._ask_addresses(record)
+        try:
+            return host_networks(cluster, {host: MachineNetwork(known[node]) for host, node in record.nodes.items()})
+        except ValueError as error:
+            raise UnavailableError(str(error), cure="Check the network of the nodes.", transient=True) from error
+
+    async def _ask_addresses(self, record: AllocationRecord) -> dict[str, str]:
+        """Ask each node for its address, as where names of nodes cannot be looked up on the login machine."""
         answers, errors = await observations.gather(
             {host: self._account(record, host).ask("facts", {}, _STEP_TIMEOUT) for host in record.nodes}
         )
         for error in errors.values():
             raise error
-        try:
-            return host_networks(
-                cluster, {host: MachineNetwork(str(answers[host]["address"])) for host in record.nodes}
-            )
-        except ValueError as error:
-            raise UnavailableError(str(error), cure="Check the network of the nodes.", transient=True) from error
+        return {record.nodes[host]: str(answer["address"]) for host, answer in answers.items()}
 
     async def _provide_environments(
         self, request: ClusterRequest, record: AllocationRecord
@@ -442,7 +342,7 @@ class SlurmEngine(SlurmTraits):
     async def _launch_host(
         self, request: ClusterRequest, host: HostSpec, network: HostNetwork, python: str
     ) -> HostHandle:
-        record = self._record(request.cluster)
+        record = allocations.read(self._records, request.cluster)
         found = interpreters.interpreter(request.python, self._environments())
         account = self._account(record, host.host)
         question: dict[str, Any] = {
@@ -465,7 +365,8 @@ class SlurmEngine(SlurmTraits):
         component = record.component_of(host.host)
         data = {**made.data, "job": record.job, **({} if component is None else {"component": component})}
         launched = replace(made, data=data)
-        self._note_host(request.cluster, launched)
+        noted = allocations.with_host(allocations.read(self._records, request.cluster), launched)
+        self._records.write(request.cluster, noted)
         return launched
 
     def _description(self, request: ClusterRequest, host: HostSpec, network: HostNetwork | None) -> dict[str, object]:
@@ -476,13 +377,6 @@ class SlurmEngine(SlurmTraits):
     async def _notice_grace(self) -> float:
         """Return the seconds from a SIGTERM of Slurm to the end; a notice of the pilot tells its own."""
         return min(float(self.notice_grace), await self._client.kill_wait() or float(self.notice_grace))
-
-    def _note_host(self, cluster: str, launched: HostHandle) -> None:
-        """Record a host that listens, in the job's order."""
-        record = self._record(cluster)
-        hosts = {host.host: host for host in (*record.hosts, launched)}
-        ordered = tuple(hosts[name] for name in record.components if name in hosts)
-        self._records.write(cluster, replace(record, hosts=ordered))
 
     def _account(self, record: AllocationRecord, host: str, *, in_home: bool = False) -> Account:
         return self._node_account(record.job, record.component_of(host), record.nodes[host], in_home=in_home)
@@ -496,30 +390,16 @@ class SlurmEngine(SlurmTraits):
         account = Account(machine, "" if in_home else self._node_folder(), str(self.python))
         return account
 
-    def _node_folder(self, uid: int | None = None) -> str:
+    def _node_folder(self) -> str:
         """Return the folder of hosts on a node; ``facts`` of the login machine were asked before."""
-        known = self._client.known_uid() if uid is None else uid
-        return str(self.folder) or f"/tmp/jupyter_smx-{known}"  # noqa: S108 - the step parent checks its owner
+        default_folder = f"/tmp/jupyter_smx-{self._client.known_facts().uid}"  # noqa: S108 - a parent checks its owner
+        return str(self.folder) or default_folder
 
     # Records
-
-    def _note_partitions(self, rows: list[PartitionRow]) -> list[PartitionRow]:
-        """Keep what Slurm said of its partitions, for instance types and for reasons of jobs that wait."""
-        self._partitions.write(rows)
-        self._node_counts = dict.fromkeys((row.name for row in rows), 0)
-        for row in rows:
-            self._node_counts[row.name] += row.nodes
-        return rows
 
     @property
     def _records(self) -> RecordFolder[AllocationRecord]:
         return RecordFolder(AllocationRecord, Path(self.data_dir), self._folder / "clusters")
-
-    def _record(self, cluster: str) -> AllocationRecord:
-        record = self._records.read(cluster)
-        if record is None:
-            raise UnavailableError(f"The record of cluster {cluster} was deleted.", transient=True)
-        return record
 
     def _new_record(self, request: ClusterRequest) -> AllocationRecord:
         """Write down what will be submitted, after a check of the request.
@@ -530,38 +410,17 @@ class SlurmEngine(SlurmTraits):
         groups = submission.groups_of(request)
         numbers = {host.host: number for number, hosts in enumerate(groups) for host in hosts}
         return AllocationRecord(
-            name=submission.job_name(self._owner, request.cluster),
+            name=self._allocations.name_of(request.cluster),
             components={host.host: numbers[host.host] for host in request.hosts},
         )
 
     async def _facts_for_people(self) -> dict[str, object]:
         facts = await self._client.facts()
-        rows = self._note_partitions(await self._client.partitions())
-        queue = await self._watch.look()
-        own = [name for name, jobs in queue.items() if submission.cluster_of(self._owner, name) and _live_jobs(jobs)]
+        rows = await self._client.partitions()
+        self._partitions.write(rows)
         return {
             "slurm": f"{facts.version} in {facts.programs}",
             "login": self._login.name,
             "partitions": ", ".join(dict.fromkeys(row.name for row in rows if row.is_up)) or "none",
-            "jobs": f"{len(own)} of this controller",
+            "jobs": f"{len(await self._allocations.own_clusters())} of this controller",
         }
-
-
-def _delays(usual: float) -> Iterator[float]:
-    return chain(FIRST_DELAYS, repeat(usual))
-
-
-def _job_of(handle: Handle) -> str:
-    return next((str(host.data["job"]) for host in handle.hosts if "job" in host.data), "")
-
-
-def _live_jobs(jobs: Mapping[str, Sequence[QueueRow]]) -> list[str]:
-    return [job for job, rows in jobs.items() if not lifecycle.is_ended(rows)]
-
-
-def _with_nodes(record: AllocationRecord, rows: Sequence[QueueRow]) -> AllocationRecord:
-    """Give each host a node of its component, in the order of both. Pure."""
-    left = {row.component: [*row.nodes] for row in rows}
-    nodes = {host: left[component].pop(0) for host, component in record.components.items()}
-    ends = [row.end for row in rows if row.end is not None]
-    return replace(record, nodes=record.nodes or nodes, ends_at=record.ends_at or min(ends, default=None))

@@ -23,6 +23,7 @@ _PARTITION_FIELDS = 7
 _MEGABYTE = 1 << 20
 _GRES_WORD = re.compile(r"(?:gres[/:])?gpu(?::(?P<kind>[^:=(,]+?))?[:=](?P<count>\d+)(?:\(.*\))?")
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
+_ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 _PAIR = re.compile(r"(?<!\S)([A-Za-z][A-Za-z0-9_/:]*)=")
 
 
@@ -208,6 +209,12 @@ def parse_record(text: str) -> dict[str, str]:
     places = [*_PAIR.finditer(text.strip())]
     ends = [place.start() for place in places[1:]] + [len(text.strip())]
     return {place[1]: text.strip()[place.end() : end].strip() for place, end in zip(places, ends, strict=True)}
+
+
+def parse_addresses(text: str) -> dict[str, str]:
+    """Return the address of each node from lines of a name and an address; nodes without one are left out."""
+    lines = [line.split() for line in text.splitlines()]
+    return {words[0]: words[1] for words in lines if len(words) == 2 and _ADDRESS.fullmatch(words[1])}  # noqa: PLR2004
 
 
 def parse_kill_wait(text: str) -> float | None:

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     Queue = Mapping[str, Mapping[str, list[QueueRow]]]
     """Rows by the name of the job and by its id."""
 
-LOOK_INTERVAL = 5.0
-"""Seconds between two looks that are not part of a start or an end."""
-FIRST_DELAYS = (0.3, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0)
-"""Seconds between the looks after a submission, before those at the usual interval."""
-
 
 class QueueWatch:
     """Holds the last answer of ``squeue``. ``ask`` runs it, ``clock`` is monotonic.
@@ -37,6 +32,10 @@ class QueueWatch:
         self._queue: Queue = {}
         self.questions = 0
         """How often Slurm was asked."""
+
+    def age(self) -> float:
+        """Return the seconds since the question of the last answer began."""
+        return self._clock() - self._began_at
 
     async def look(self, oldest: float = 0.0) -> Queue:
         """Return an answer that is at most ``oldest`` seconds old.

@@ -52,6 +52,9 @@ class FakeSlurm:
         self.usual_reason = "Resources"
         self.accounting = ""
         """State of a job by its accounting, "" where there is none."""
+        self.addresses = "n1 10.1.0.1\nn2 10.1.0.2\nn3 10.1.0.3\n"
+        self.descriptions: dict[str, dict[str, Any]] = {}
+        """Description of each launched host."""
         self.launched: list[tuple[str, str]] = []
         """Cluster and host of each launch."""
         self.released: list[str] = []
@@ -122,6 +125,8 @@ class FakeSlurm:
     def _scontrol(self, command: str, _data: bytes) -> Completed:
         if command == commands.configuration():
             return Completed(0, b"KillOnBadExit           = 0\nKillWait                = 30 sec\n", "")
+        if "show node" in command:
+            return Completed(0, self.addresses.encode(), "")
         found = [job for job in self.jobs if str(job.id) == shlex.split(command)[-1]]
         return Completed(0, f"JobId={found[0].id} JobState={found[0].state} ExitCode=1:0\n".encode(), "")
 
@@ -148,6 +153,7 @@ class FakeSlurm:
     def _answer(self, verb: str, asked: dict[str, Any], node: str) -> dict[str, Any]:
         if verb == "launch":
             self.launched.append((asked["cluster"], asked["host"]))
+            self.descriptions[asked["host"]] = asked["description"]
             return {"pid": 7, "start_time": 8, "boot_id": node, "socket": f"/tmp/{asked['host']}.sock"}  # noqa: S108
         if verb == "release":
             self.released.append(asked["cluster"])

@@ -11,7 +11,7 @@ from fake_slurm import END, FakeSlurm
 from slurm_requests import host, request
 
 from jupyter_smx.engines.base import Observation
-from jupyter_smx.engines.slurm import lifecycle, queue_watch
+from jupyter_smx.engines.slurm import allocations, lifecycle
 from jupyter_smx.engines.slurm.engine import SlurmEngine
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle, QueueStatus
@@ -46,8 +46,7 @@ def slurm() -> FakeSlurm:
 
 @pytest.fixture
 def engine(slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SlurmEngine:
-    monkeypatch.setattr(queue_watch, "FIRST_DELAYS", (0.0,) * 10_000)
-    monkeypatch.setattr("jupyter_smx.engines.slurm.engine.FIRST_DELAYS", (0.0,) * 10_000)
+    monkeypatch.setattr(allocations, "FIRST_DELAYS", (0.0,) * 10_000)
     return engine_of(slurm, tmp_path)
 
 
@@ -67,6 +66,22 @@ async def test_a_cluster_is_one_job_and_its_hosts_are_on_its_nodes(engine: Slurm
     ]
     assert handle.allocation_ends_at == END
     assert "pilot" in slurm.jobs[0].script
+
+
+@pytest.mark.parametrize(("listed", "block"), [("", "10.0.0."), ("n1 \nn2 10.1.0.2\n", "10.0.0."), (None, "10.1.0.")])
+async def test_hosts_have_the_addresses_by_which_slurm_reaches_their_nodes_or_else_those_of_the_nodes(
+    engine: SlurmEngine, slurm: FakeSlurm, listed: str | None, block: str
+) -> None:
+    slurm.addresses = slurm.addresses if listed is None else listed
+    await acquire(engine, request(host("algo-1"), host("algo-2")))
+    expected = {"algo-1": f"{block}1", "algo-2": f"{block}2"}
+    assert [each["addresses"] for each in slurm.descriptions.values()] == [expected] * 2
+
+
+async def test_a_notice_of_slurm_leaves_the_seconds_of_its_configuration(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    engine.notice_grace = 600.0
+    await acquire(engine)
+    assert slurm.descriptions["algo-1"]["notice_grace"] == 30.0
 
 
 async def test_another_process_joins_the_same_job(engine: SlurmEngine, slurm: FakeSlurm, tmp_path: Path) -> None:
@@ -157,7 +172,7 @@ async def test_a_release_during_an_outage_is_repeated(engine: SlurmEngine, slurm
 async def test_an_outage_is_unknown(engine: SlurmEngine, slurm: FakeSlurm) -> None:
     handle = await acquire(engine)
     slurm.is_away = True
-    engine._watch._began_at = float("-inf")
+    engine._allocations.watch._began_at = float("-inf")
     assert await engine.observe_all([handle]) == [Observation.UNKNOWN]
     with pytest.raises(UnavailableError):
         await engine.find("f00d")
@@ -168,7 +183,7 @@ async def test_a_hundred_clusters_are_one_question(engine: SlurmEngine, slurm: F
         Handle(engine="slurm", cluster=f"c{number}", hosts=(await acquire(engine)).hosts) for number in range(100)
     ]
     before = slurm.calls["squeue"]
-    engine._watch._began_at = float("-inf")
+    engine._allocations.watch._began_at = float("-inf")
     await asyncio.gather(*(engine.observe_all(handles) for _ in range(20)))
     assert slurm.calls["squeue"] == before + 1
 

@@ -145,5 +145,16 @@ def test_the_record_of_a_job_keeps_values_with_spaces() -> None:
     }
 
 
+def test_nodes_without_an_address_are_left_out() -> None:
+    assert parsers.parse_addresses("n1 10.0.0.1\nn2 \nn3 name\n\nn4 10.0.0.4\n") == {"n1": "10.0.0.1", "n4": "10.0.0.4"}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("KillWait                = 30 sec\n", 30.0), ("KillOnBadExit = 0", None)]
+)
+def test_the_seconds_between_two_signals_are_in_the_configuration(text: str, seconds: float | None) -> None:
+    assert parsers.parse_kill_wait(f"Configuration data\n{text}") == seconds
+
+
 def test_each_account_is_named_once() -> None:
     assert parsers.parse_accounts("lab||normal,high|normal\nlab|gpu|normal|\nphysics|||\n") == ["lab", "physics"]

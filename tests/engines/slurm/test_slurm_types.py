@@ -41,7 +41,7 @@ def test_a_type_of_the_configuration_replaces_one_of_a_partition(tmp_path: Path)
         data_dir=str(tmp_path),
         node_types={"main": {"cpus": 4, "memory_gib": 8, "partition": "main", "exclusive": True}},
     )
-    engine._note_partitions(ROWS[:2])
+    engine._partitions.write(ROWS[:2])
     main, *_ = engine.instance_types()
     assert (main.vcpus, main.options) == (4, {"partition": "main", "exclusive": "true"})
     again = SlurmEngine(data_dir=str(tmp_path))

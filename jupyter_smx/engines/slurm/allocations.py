@@ -1,0 +1,271 @@
+"""The jobs of clusters: submit, follow and cancel them, each with a record on this machine's disk."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import chain, repeat
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jupyter_smx.engines.base import Observation
+from jupyter_smx.engines.remote.machine import NoAnswerError
+from jupyter_smx.engines.slurm import lifecycle, reasons, submission
+from jupyter_smx.engines.slurm.queue_watch import QueueWatch
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+
+    from jupyter_smx.engines.remote.record_folder import RecordFolder
+    from jupyter_smx.engines.slurm.client import SlurmClient
+    from jupyter_smx.engines.slurm.parsers import PartitionRow, QueueRow
+    from jupyter_smx.engines.slurm.partition_store import PartitionStore
+    from jupyter_smx.engines.slurm.record import AllocationRecord
+    from jupyter_smx.engines.slurm.submission import Submission
+    from jupyter_smx.model.records.cluster import Handle, HostHandle, QueueStatus
+
+FIRST_DELAYS = (0.3, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0)
+"""Seconds between the looks after a submission, before those at the usual interval."""
+_END_PAUSE = 2.0
+"""Seconds between two looks at a job that takes long to end."""
+
+
+class Allocations:
+    """Follows the jobs of one owner. ``clock`` and ``wall_clock`` return seconds, the first one only runs forward."""
+
+    def __init__(
+        self,
+        client: SlurmClient,
+        partitions: PartitionStore,
+        owner: Callable[[], str],
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._partitions = partitions
+        self._owner = owner
+        self._wall_clock = wall_clock
+        self.watch = QueueWatch(client.queue, clock)
+
+    def name_of(self, cluster: str) -> str:
+        """Return the name of a cluster's job."""
+        return submission.job_name(self._owner(), cluster)
+
+    # Launch
+
+    async def wait_for_nodes(
+        self,
+        records: RecordFolder[AllocationRecord],
+        cluster: str,
+        plan: Callable[[Sequence[PartitionRow]], tuple[Submission, str]],
+        interval: float,
+    ) -> AsyncGenerator[QueueStatus, None]:
+        """Do one step after the other until the job has its nodes, which are then on record.
+
+        ``plan`` returns the job and its script, with the partitions that Slurm has. ``interval`` is the number of
+        seconds between two looks in the long run.
+
+        :raises RefusedError: Slurm accepts no such job, or can never start it.
+        :raises UnavailableError: Slurm gives no answer, or the job has ended.
+        """
+        delays, pause, shown = delays_of(interval), 0.0, None
+        while True:
+            record = read(records, cluster)
+            # An answer that is as old as the last pause began after the submission.
+            jobs = (await self.watch.look(pause)).get(record.name, {}) if record.submitted_at else {}
+            step = lifecycle.next_step(record, jobs, self._wall_clock(), self._node_counts())
+            if isinstance(step, lifecycle.Launch):
+                records.write(cluster, with_nodes(record, step.rows))
+                return
+            if not isinstance(step, lifecycle.Wait):
+                pause = 0.0
+                await self._do(records, cluster, step, record, plan)
+                continue
+            if step.status != shown:
+                shown = step.status
+                yield step.status
+            if not record.job and not record.missed_since:
+                records.write(cluster, replace(record, missed_since=self._wall_clock()))
+            pause = next(delays)
+            await asyncio.sleep(pause)
+
+    async def _do(
+        self,
+        records: RecordFolder[AllocationRecord],
+        cluster: str,
+        step: lifecycle.Step,
+        record: AllocationRecord,
+        plan: Callable[[Sequence[PartitionRow]], tuple[Submission, str]],
+    ) -> None:
+        if isinstance(step, lifecycle.Submit):
+            await self._submit(records, cluster, record, plan)
+        elif isinstance(step, lifecycle.Adopt):
+            records.write(cluster, replace(record, job=step.job))
+            if step.cancel:
+                await self._client.cancel(step.cancel)
+        elif isinstance(step, lifecycle.Refuse):
+            await self._client.cancel([step.job])
+            raise step.error
+        elif isinstance(step, lifecycle.Fail):
+            details = await self._client.describe(step.job)
+            records.release(cluster)  # its hosts cannot come any more
+            raise lifecycle.end_error(step.job, step.state or details.get("JobState", ""), details)
+
+    async def _submit(
+        self,
+        records: RecordFolder[AllocationRecord],
+        cluster: str,
+        record: AllocationRecord,
+        plan: Callable[[Sequence[PartitionRow]], tuple[Submission, str]],
+    ) -> None:
+        """Submit the job; what was accepted without an answer is found by its name later.
+
+        :raises RefusedError, UnavailableError: as :meth:`SlurmClient.submit`.
+        """
+        rows = await self._client.partitions()
+        self._partitions.write(rows)
+        planned, script = plan(rows)
+        records.write(cluster, replace(record, submitted_at=self._wall_clock(), missed_since=0.0))
+        try:
+            job = await self._client.submit(planned, script)
+        except NoAnswerError:
+            raise
+        except (RefusedError, UnavailableError):
+            records.write(cluster, replace(record, submitted_at=0.0))
+            raise
+        records.write(cluster, replace(record, submitted_at=self._wall_clock(), job=job))
+
+    def _node_counts(self) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for row in self._partitions.read():
+            counts[row.name] = counts.get(row.name, 0) + row.nodes
+        return counts
+
+    # Observation
+
+    def observe(
+        self,
+        record: AllocationRecord | None,
+        handle: Handle,
+        queue: Mapping[str, Mapping[str, list[QueueRow]]],
+    ) -> Observation:
+        """Conclude the state of a cluster from the answer of Slurm that ``queue`` is."""
+        now = self._wall_clock()
+        if record is not None and record.submitted_at > now - self.watch.age():
+            return Observation.UNKNOWN  # the answer is older than the job
+        jobs = queue.get(self.name_of(handle.cluster), {})
+        job = (record.job if record else "") or job_of(handle)
+        return lifecycle.observe(record, job, jobs, now, has_hosts=bool(handle.hosts))
+
+    async def live_jobs(self, cluster: str) -> list[str]:
+        """List the jobs of a cluster's name that have not ended.
+
+        :raises UnavailableError: Slurm does not answer.
+        """
+        return _live((await self.watch.look()).get(self.name_of(cluster), {}))
+
+    async def own_clusters(self) -> dict[str, list[str]]:
+        """List the clusters of this owner that have jobs which have not ended, with the ids of these.
+
+        :raises UnavailableError: Slurm does not answer.
+        """
+        queue = await self.watch.look()
+        found = {submission.cluster_of(self._owner(), name): _live(jobs) for name, jobs in queue.items()}
+        return {cluster: jobs for cluster, jobs in found.items() if cluster and jobs}
+
+    async def end_reason(self, job: str) -> str:
+        """Return how Slurm ended a job, or "" while it runs.
+
+        :raises UnavailableError: Slurm does not answer.
+        """
+        details = await self._client.describe(job)
+        state = details.get("JobState", "")
+        if state in (*reasons.PENDING, *reasons.RUNNING):
+            return ""
+        if state in ("", "CANCELLED"):  # Slurm forgets soon, and only its accounting has who cancelled a job
+            state = await self._client.accounted_state(job) or state
+        return reasons.end_sentence(state, details)
+
+    # End
+
+    def check_late_submission(self, record: AllocationRecord | None) -> None:
+        """Raise while a submission without an answer may still arrive.
+
+        :raises UnavailableError: it may.
+        """
+        if record is None or record.job:
+            return
+        if self._wall_clock() - record.submitted_at < lifecycle.LATE_SUBMISSION:
+            raise UnavailableError("Slurm gave no answer to the submission, which may still arrive.", transient=True)
+
+    async def cancel(self, cluster: str, jobs: Sequence[str], timeout: float) -> None:
+        """Cancel jobs of a cluster, and wait until Slurm has ended all their processes; by force after half the time.
+
+        :raises UnavailableError: Slurm does not answer, or they have not ended within ``timeout`` seconds.
+        """
+        await self._client.cancel(jobs)
+        loop = asyncio.get_running_loop()
+        begin, is_forced = loop.time(), False
+        for pause in delays_of(_END_PAUSE):
+            left = [job for job in await self.live_jobs(cluster) if job in jobs]
+            if not left:
+                return
+            passed = loop.time() - begin
+            if passed > timeout:
+                break
+            if not is_forced and passed > timeout / 2:
+                is_forced = True
+                await self._client.cancel(left, force=True)
+            await asyncio.sleep(pause)
+        raise UnavailableError(f"Slurm still ends the job {', '.join(jobs)}.", transient=True)
+
+    async def cancel_orphans(self, known: Callable[[], Collection[str]]) -> list[str]:
+        """Cancel the jobs of this owner whose clusters ``known`` does not have; return these clusters.
+
+        :raises UnavailableError: Slurm does not answer.
+        """
+        own = await self.own_clusters()
+        orphans = {cluster: jobs for cluster, jobs in own.items() if cluster not in known()}
+        if orphans:
+            await self._client.cancel([*chain.from_iterable(orphans.values())])
+        return [*orphans]
+
+
+def read(records: RecordFolder[AllocationRecord], cluster: str) -> AllocationRecord:
+    """Read the record of a cluster that has one.
+
+    :raises UnavailableError: it was deleted, or cannot be read.
+    """
+    record = records.read(cluster)
+    if record is None:
+        raise UnavailableError(f"The record of cluster {cluster} was deleted.", transient=True)
+    return record
+
+
+def delays_of(usual: float) -> Iterator[float]:
+    """Give the seconds between looks: short ones first, then ``usual`` without end."""
+    return chain((delay for delay in FIRST_DELAYS if delay < usual), repeat(usual))
+
+
+def job_of(handle: Handle) -> str:
+    """Return the id of the job that a handle names, "" if it has no hosts. Pure."""
+    return next((str(host.data["job"]) for host in handle.hosts if "job" in host.data), "")
+
+
+def with_nodes(record: AllocationRecord, rows: Sequence[QueueRow]) -> AllocationRecord:
+    """Give each host a node of its component, in the order of both; keep nodes that are on record. Pure."""
+    left = {row.component: [*row.nodes] for row in rows}
+    nodes = {host: left[component].pop(0) for host, component in record.components.items()}
+    ends = [row.end for row in rows if row.end is not None]
+    return replace(record, nodes=record.nodes or nodes, ends_at=record.ends_at or min(ends, default=None))
+
+
+def with_host(record: AllocationRecord, launched: HostHandle) -> AllocationRecord:
+    """Add a host that listens, in the job's order. Pure."""
+    hosts = {host.host: host for host in (*record.hosts, launched)}
+    return replace(record, hosts=tuple(hosts[name] for name in record.components if name in hosts))
+
+
+def _live(jobs: Mapping[str, Sequence[QueueRow]]) -> list[str]:
+    return [job for job, rows in jobs.items() if not lifecycle.is_ended(rows)]

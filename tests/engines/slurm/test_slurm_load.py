@@ -1,0 +1,95 @@
+"""A hundred clusters load the scheduler as one does: two questions a minute, whether they wait or run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_slurm import FakeSlurm
+
+from jupyter_smx.engines.base import Observation
+from jupyter_smx.engines.remote.record_folder import RecordFolder
+from jupyter_smx.engines.slurm.allocations import Allocations
+from jupyter_smx.engines.slurm.client import SlurmClient
+from jupyter_smx.engines.slurm.partition_store import PartitionStore
+from jupyter_smx.engines.slurm.record import AllocationRecord
+from jupyter_smx.engines.slurm.submission import Group, Submission
+from jupyter_smx.model.records.cluster import Handle
+from jupyter_smx.testing.simulation.simulated_time import SimulatedLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from jupyter_smx.engines.slurm.parsers import PartitionRow
+
+CLUSTERS = [f"c{number:03}" for number in range(100)]
+INTERVAL = 30.0
+
+
+class Clusters:
+    """A hundred clusters of one owner, with time that passes only when the test lets it."""
+
+    def __init__(self, folder: Path, loop: SimulatedLoop) -> None:
+        self.slurm = FakeSlurm()
+        self.loop = loop
+        self.records = RecordFolder(AllocationRecord, folder, folder / "clusters")
+        client = SlurmClient(self.slurm, "", 10.0)
+        self.allocations = Allocations(
+            client, PartitionStore(folder / "partitions.json"), lambda: "0a1b2c3d", loop.time, lambda: 1_000 + loop.now
+        )
+
+    async def wait(self, cluster: str) -> None:
+        """Wait for the nodes of one."""
+        (self.records.folder / cluster).mkdir(parents=True)
+        name = self.allocations.name_of(cluster)
+        self.records.write(cluster, AllocationRecord(name=name, components={"algo-1": 0}))
+        group = Group(nodes=1, cpus=1, words=("--nodes=1",))
+
+        def plan(_rows: Sequence[PartitionRow]) -> tuple[Submission, str]:
+            return Submission(name=name, groups=(group,), seconds=600.0, notice=60.0, idle=60.0), "pilot"
+
+        async for _ in self.allocations.wait_for_nodes(self.records, cluster, plan, INTERVAL):
+            pass
+
+    async def observe(self) -> list[Observation]:
+        """Look at all, as the controller does every half a minute."""
+        queue = await self.allocations.watch.look(INTERVAL / 6)
+        handles = [Handle(engine="slurm", cluster=cluster) for cluster in CLUSTERS]
+        return [self.allocations.observe(self.records.read(handle.cluster), handle, queue) for handle in handles]
+
+
+@pytest.fixture
+def clusters(tmp_path: Path) -> Iterator[Clusters]:
+    loop = SimulatedLoop()
+    yield Clusters(tmp_path, loop)
+    loop.close()
+
+
+def test_a_hundred_clusters_that_wait_and_are_looked_at_are_two_questions_a_minute(clusters: Clusters) -> None:
+    clusters.slurm.starts = False
+
+    async def play() -> int:
+        waits = [asyncio.create_task(clusters.wait(cluster)) for cluster in CLUSTERS]
+        await asyncio.sleep(120.0)  # the looks soon after a submission are over
+        before = clusters.slurm.calls["squeue"]
+        for _ in range(20):
+            assert set(await clusters.observe()) == {Observation.UNKNOWN}
+            await asyncio.sleep(INTERVAL)
+        asked: int = clusters.slurm.calls["squeue"] - before
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+        return asked
+
+    assert clusters.loop.run(play()) <= 2 * 10 + 1
+    assert clusters.slurm.calls["sbatch"] == len(CLUSTERS)
+
+
+def test_clusters_start_soon_after_slurm_grants_them(clusters: Clusters) -> None:
+    async def play() -> float:
+        await asyncio.gather(*(clusters.wait(cluster) for cluster in CLUSTERS))
+        return clusters.loop.now
+
+    assert clusters.loop.run(play()) < 1.0

@@ -71,7 +71,10 @@ def test_a_hundred_clusters_that_wait_and_are_looked_at_are_two_questions_a_minu
     clusters.slurm.starts = False
 
     async def play() -> int:
-        waits = [asyncio.create_task(clusters.wait(cluster)) for cluster in CLUSTERS]
+        waits = []
+        for cluster in CLUSTERS:
+            waits.append(asyncio.create_task(clusters.wait(cluster)))
+            await asyncio.sleep(0.7)  # each at another moment
         await asyncio.sleep(120.0)  # the looks soon after a submission are over
         before = clusters.slurm.calls["squeue"]
         for _ in range(20):

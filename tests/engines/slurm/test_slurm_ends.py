@@ -62,6 +62,41 @@ def test_a_warm_pool_works_while_the_scheduler_is_away(slurm_controller: SlurmCo
 
 
 @pytest.mark.heavy("slurm")
+def test_a_spot_job_whose_nodes_are_taken_away_saves_its_work_and_begins_again(
+    slurm_controller: SlurmControllerWorld, configure: Callable[[str], None]
+) -> None:
+    configure("c.SlurmEngine.partition = 'spare'")
+    slurm = slurm_controller.slurm
+    job = slurm_controller.submit(SAVES, spot=True)
+    job.until_it_says("ready")
+    urgent = "sbatch --parsable --partition=urgent --nodes=3 --exclusive --time=5 --output=/dev/null --wrap='sleep 300'"
+    other = slurm.run(urgent).strip()
+    try:
+        eventually_blocking(lambda: "saved" in job.log(), "the job saved its work", within=PATIENCE)
+        job.until(lambda seen: "Waiting at the engine slurm" in seen.transitions[-1].status_message, "it waits again")
+    finally:
+        slurm.run(f"scancel {other}")
+    eventually_blocking(lambda: job.runs() == 2, "it began again", within=PATIENCE)
+    slurm_controller.client.stop(job.id)
+
+
+@pytest.mark.heavy("slurm")
+def test_a_job_without_spot_whose_nodes_are_taken_away_fails_with_slurms_word(
+    slurm_controller: SlurmControllerWorld, configure: Callable[[str], None]
+) -> None:
+    configure("c.SlurmEngine.partition = 'spare'")
+    slurm = slurm_controller.slurm
+    job = slurm_controller.submit(SAVES)
+    job.until_it_says("ready")
+    urgent = "sbatch --parsable --partition=urgent --nodes=3 --exclusive --time=5 --output=/dev/null --wrap='sleep 300'"
+    other = slurm.run(urgent).strip()
+    record = job.wait()
+    slurm.run(f"scancel {other}")
+    assert record.state.value == "Failed"
+    assert "higher priority" in record.failure_reason
+
+
+@pytest.mark.heavy("slurm")
 def test_a_node_that_fails_ends_the_pool_with_slurms_word(slurm_controller: SlurmControllerWorld) -> None:
     job = slurm_controller.submit(gate=slurm_controller.gate())
     job.until_it_says("begun")

@@ -46,7 +46,7 @@ pytest_plugins = (
     "jupyter_smx.testing.docker.registry",
     "jupyter_smx.testing.pytest_plugin",
     "plugins.temporary_files",
-    "worlds.slurm.fixture",
+    "worlds.slurm.slurm_fixture",
     "worlds.ssh.fixture",
 )
 

@@ -14,6 +14,7 @@ PACKAGE = ROOT / "jupyter_smx"
 NAMES = {value for name, value in vars(host_layout).items() if name.isupper() and isinstance(value, str)}
 FILES = {name for name in NAMES if "." in name}
 OTHER_LAYOUTS = {
+    "jupyter_smx/agent/remote/allocation.py": {"notice.json"},  # it imports nothing of the package
     "jupyter_smx/agent/stores/input_cache.py": {"trash"},
     "jupyter_smx/kernel/sagemaker/export.py": {"code"},
     "jupyter_smx/kernel/sagemaker/estimator_call.py": {"code"},

@@ -30,7 +30,7 @@ EXIT_OLDER_JOB = 94
 EXIT_FOLDER = 93
 """Exit code of a parent that cannot use the folder of hosts."""
 NOTICE = "notice.json"
-"""File in a host's folder, as in :mod:`jupyter_smx.agent.system.files.host_layout`."""
+"""File in a host's folder, as in :mod:`jupyter_smx.agent.system.files.host_layout`, which cannot be imported here."""
 _END_WITHIN = 25.0
 """Seconds that the other steps have after one has ended."""
 _PARENT_LIMIT = 20.0
@@ -125,8 +125,8 @@ def pilot(plan: Dict[str, Any], source: str) -> int:
     while not _wait_output(steps, signals, 60.0):
         if signal.SIGUSR1 in signals.read():
             log(f"notice: the allocation ends in {plan['notice']:g} s")
-            _tell(steps, {"notice": plan["notice"]})
-    _tell(steps, {"end": True})
+            _send_order(steps, {"notice": plan["notice"]})
+    _send_order(steps, {"end": True})
     end = time.monotonic() + _END_WITHIN
     while any(step.poll() is None for step in steps) and time.monotonic() < end:
         select.select([signals.reader], [], [], 0.5)
@@ -146,7 +146,7 @@ def _wait_output(steps: List[subprocess.Popen[bytes]], signals: SignalPipe, time
     return any(output in readable for output in outputs)
 
 
-def _tell(steps: List[subprocess.Popen[bytes]], order: Dict[str, Any]) -> None:
+def _send_order(steps: List[subprocess.Popen[bytes]], order: Dict[str, Any]) -> None:
     """Write an order to all parents: a scheduler copies the input of a step to each task."""
     for step in steps:
         with contextlib.suppress(OSError):

@@ -156,7 +156,7 @@ def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: floa
 
     :raises VerbError: it exited, and no other agent runs the host.
     """
-    code = _start_by_parent(store, name, asked, end) if asked.get("parent") else _start_here(store, name, asked, end)
+    code = _start_by_parent(store, name, asked, end) if asked.get("parent") else _start_local(store, name, asked, end)
     if code is None or code == errors.EXIT_CLAIMED:
         return
     _check_disk(code, asked["machine"])
@@ -167,7 +167,7 @@ def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: floa
     raise _start_error(store, name, "ended with exit code {}".format(code))
 
 
-def _start_here(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> Optional[int]:
+def _start_local(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> Optional[int]:
     """Start the agent as a process of its own; return its exit code, or None as soon as it is ready.
 
     :raises VerbError: it cannot be started, or gives no sign in time.

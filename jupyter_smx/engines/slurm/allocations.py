@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.slurm.parsers import PartitionRow, QueueRow
     from jupyter_smx.engines.slurm.partition_store import PartitionStore
     from jupyter_smx.engines.slurm.record import AllocationRecord
-    from jupyter_smx.engines.slurm.submission import Submission
+    from jupyter_smx.engines.slurm.submission import BatchJob
     from jupyter_smx.model.records.cluster import Handle, HostHandle, QueueStatus
 
 FIRST_DELAYS = (0.3, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0)
@@ -58,7 +58,7 @@ class Allocations:
         self,
         records: RecordFolder[AllocationRecord],
         cluster: str,
-        plan: Callable[[Sequence[PartitionRow]], tuple[Submission, str]],
+        plan: Callable[[Sequence[PartitionRow]], tuple[BatchJob, str]],
         interval: float,
     ) -> AsyncGenerator[QueueStatus, None]:
         """Do one step after the other until the job has its nodes, which are then on record.
@@ -75,10 +75,10 @@ class Allocations:
             # An answer that is as old as the last pause began after the submission.
             jobs = (await self.watch.look(pause)).get(record.name, {}) if record.submitted_at else {}
             step = lifecycle.next_step(record, jobs, self._wall_clock(), self._node_counts())
-            if isinstance(step, lifecycle.Launch):
+            if isinstance(step, lifecycle.LaunchHosts):
                 records.write(cluster, with_nodes(record, step.rows))
                 return
-            if not isinstance(step, lifecycle.Wait):
+            if not isinstance(step, lifecycle.ReportWait):
                 pause = 0.0
                 await self._do(records, cluster, step, record, plan)
                 continue
@@ -96,18 +96,18 @@ class Allocations:
         cluster: str,
         step: lifecycle.Step,
         record: AllocationRecord,
-        plan: Callable[[Sequence[PartitionRow]], tuple[Submission, str]],
+        plan: Callable[[Sequence[PartitionRow]], tuple[BatchJob, str]],
     ) -> None:
-        if isinstance(step, lifecycle.Submit):
+        if isinstance(step, lifecycle.SubmitJob):
             await self._submit(records, cluster, record, plan)
-        elif isinstance(step, lifecycle.Adopt):
+        elif isinstance(step, lifecycle.AdoptJob):
             records.write(cluster, replace(record, job=step.job))
             if step.cancel:
                 await self._client.cancel(step.cancel)
-        elif isinstance(step, lifecycle.Refuse):
+        elif isinstance(step, lifecycle.RefuseJob):
             await self._client.cancel([step.job])
             raise step.error
-        elif isinstance(step, lifecycle.Fail):
+        elif isinstance(step, lifecycle.FailLaunch):
             details = await self._client.describe(step.job)
             records.release(cluster)  # its hosts cannot come any more
             raise lifecycle.end_error(step.job, step.state or details.get("JobState", ""), details)
@@ -117,7 +117,7 @@ class Allocations:
         records: RecordFolder[AllocationRecord],
         cluster: str,
         record: AllocationRecord,
-        plan: Callable[[Sequence[PartitionRow]], tuple[Submission, str]],
+        plan: Callable[[Sequence[PartitionRow]], tuple[BatchJob, str]],
     ) -> None:
         """Submit the job; what was accepted without an answer is found by its name later.
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jupyter_smx.engines.remote.machine import Completed
-    from jupyter_smx.engines.slurm.login import Login
-    from jupyter_smx.engines.slurm.submission import Submission
+    from jupyter_smx.engines.slurm.login import LoginMachine
+    from jupyter_smx.engines.slurm.submission import BatchJob
 
 _FACTS = 'id -u; dirname "$(command -v sbatch)"; sbatch --version'
 _FACT_LINES = 3
@@ -33,7 +33,7 @@ class LoginFacts(Struct, frozen=True):
 class SlurmClient:
     """Calls Slurm's programs; ``programs`` is their folder, "" for the PATH, ``timeout`` seconds for each call."""
 
-    def __init__(self, login: Login, programs: str, timeout: float) -> None:
+    def __init__(self, login: LoginMachine, programs: str, timeout: float) -> None:
         self.login = login
         self._programs = programs
         self._timeout = timeout
@@ -61,13 +61,13 @@ class SlurmClient:
             self._facts = LoginFacts(int(found[0]), found[1], found[2])
         return self._facts
 
-    def known_facts(self) -> LoginFacts:
+    def cached_facts(self) -> LoginFacts:
         """Return the facts of the login machine; :meth:`facts` was called before."""
         if self._facts is None:
             raise RuntimeError("the facts of the login machine were not asked")
         return self._facts
 
-    async def submit(self, submission: Submission, script: str) -> str:
+    async def submit(self, submission: BatchJob, script: str) -> str:
         """Submit a job, and return its id.
 
         :raises RefusedError: Slurm accepts no such job; its message has the reason.

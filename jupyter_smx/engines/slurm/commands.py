@@ -13,7 +13,7 @@ from jupyter_smx.engines.slurm import parsers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from jupyter_smx.engines.slurm.submission import Submission
+    from jupyter_smx.engines.slurm.submission import BatchJob
 
 _EPOCH = "SLURM_TIME_FORMAT=%s"
 """Lets Slurm print moments as seconds since the epoch, whatever the time zone of the login machine."""
@@ -29,7 +29,7 @@ def clean_environment(variables: Iterable[str]) -> list[str]:
     return [name for name in variables if name.startswith(prefixes) and name not in _INHERITED]
 
 
-def submit(submission: Submission) -> str:
+def submit(submission: BatchJob) -> str:
     """Submit a batch job; its script is the input, its id the output."""
     words = ["sbatch", "--parsable", *_common_words(submission)]
     for number, group in enumerate(submission.groups):
@@ -38,7 +38,7 @@ def submit(submission: Submission) -> str:
     return shlex.join(words)
 
 
-def _common_words(submission: Submission) -> list[str]:
+def _common_words(submission: BatchJob) -> list[str]:
     """Options that Slurm passes on from the first component of a heterogeneous job to the others."""
     return [
         f"--job-name={submission.name}",

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.base import ClusterRequest, HostSpec
     from jupyter_smx.engines.machine.addresses import HostNetwork
-    from jupyter_smx.engines.slurm.login import Login
+    from jupyter_smx.engines.slurm.login import LoginMachine
     from jupyter_smx.engines.slurm.parsers import PartitionRow, QueueRow
-    from jupyter_smx.engines.slurm.submission import Submission
+    from jupyter_smx.engines.slurm.submission import BatchJob
     from jupyter_smx.model.spec.instance import InstanceType
 
 _OBSERVE_INTERVAL = 30.0
@@ -72,7 +72,7 @@ class SlurmEngine(SlurmTraits):
         self._partitions = PartitionStore(self._folder / "partitions.json")
         self._allocations = Allocations(self._client, self._partitions, lambda: self._owner, time.monotonic, time.time)
 
-    def _make_login(self) -> Login:
+    def _make_login(self) -> LoginMachine:
         if not self.login:
             return LocalLogin(self.variables)
         given = {"parent": self.parent} if self.parent is not None else {"config": self.config}
@@ -267,11 +267,11 @@ class SlurmEngine(SlurmTraits):
 
     # The allocation
 
-    def _job(self, request: ClusterRequest, rows: Sequence[PartitionRow]) -> tuple[Submission, str]:
+    def _job(self, request: ClusterRequest, rows: Sequence[PartitionRow]) -> tuple[BatchJob, str]:
         """Return the job of a request with its script; ``facts`` of the login machine were asked before."""
         name = self._allocations.name_of(request.cluster)
         planned = submission.plan_submission(request, self.job_options(), self.allocation_time(), name, rows)
-        python, programs = str(self.python) or DEFAULT_PYTHON, self._client.known_facts().programs
+        python, programs = str(self.python) or DEFAULT_PYTHON, self._client.cached_facts().programs
         return planned, submission.script(planned, pilot_source.read(), self._node_folder(), python, programs)
 
     def _observe(self, handle: Handle, queue: Mapping[str, Mapping[str, list[QueueRow]]]) -> Observation:
@@ -392,7 +392,7 @@ class SlurmEngine(SlurmTraits):
 
     def _node_folder(self) -> str:
         """Return the folder of hosts on a node; ``facts`` of the login machine were asked before."""
-        default_folder = f"/tmp/jupyter_smx-{self._client.known_facts().uid}"  # noqa: S108 - a parent checks its owner
+        default_folder = f"/tmp/jupyter_smx-{self._client.cached_facts().uid}"  # noqa: S108 - a parent checks its owner
         return str(self.folder) or default_folder
 
     # Records

@@ -26,44 +26,44 @@ COMPLETING_LIMIT = 60.0
 """Seconds after the end of a job in which Slurm may still end its processes, and nothing is concluded."""
 
 
-class Submit(Struct, frozen=True):
+class SubmitJob(Struct, frozen=True):
     """Submit the job: there is none, and none can come any more."""
 
 
-class Adopt(Struct, frozen=True):
+class AdoptJob(Struct, frozen=True):
     """Record the id of a job that an earlier submission made; cancel the later ones of its name."""
 
     job: str
     cancel: tuple[str, ...] = ()
 
 
-class Wait(Struct, frozen=True):
+class ReportWait(Struct, frozen=True):
     """Report the state, and ask again later."""
 
     status: QueueStatus
 
 
-class Launch(Struct, frozen=True):
+class LaunchHosts(Struct, frozen=True):
     """Launch the hosts on the nodes of these components."""
 
     rows: tuple[QueueRow, ...]
 
 
-class Refuse(Struct, frozen=True):
+class RefuseJob(Struct, frozen=True):
     """Cancel the job, which waits for what cannot come, and raise the error."""
 
     error: SmxError
     job: str
 
 
-class Fail(Struct, frozen=True):
+class FailLaunch(Struct, frozen=True):
     """The job has ended; raise how, which ``job`` tells."""
 
     job: str
     state: str
 
 
-Step = Submit | Adopt | Wait | Launch | Refuse | Fail
+Step = SubmitJob | AdoptJob | ReportWait | LaunchHosts | RefuseJob | FailLaunch
 
 
 def next_step(record: AllocationRecord, jobs: Jobs, now: float, node_counts: Mapping[str, int]) -> Step:
@@ -76,23 +76,23 @@ def next_step(record: AllocationRecord, jobs: Jobs, now: float, node_counts: Map
         return _without_job(record, jobs, now)
     rows = jobs.get(record.job, [])
     if not rows:
-        return Fail(record.job, "")
+        return FailLaunch(record.job, "")
     if any(is_pending(row) for row in rows):
         return _pending(record, rows, node_counts)
     if all(row.state in reasons.RUNNING for row in rows) and all(row.nodes for row in rows):
-        return Launch(tuple(rows))
+        return LaunchHosts(tuple(rows))
     ended = [row for row in rows if row.state not in reasons.RUNNING]
-    return Fail(record.job, ended[0].state) if ended else Wait(QueueStatus(reasons.format_reason(rows[0])))
+    return FailLaunch(record.job, ended[0].state) if ended else ReportWait(QueueStatus(reasons.format_reason(rows[0])))
 
 
 def _without_job(record: AllocationRecord, jobs: Jobs, now: float) -> Step:
     live = [job for job, rows in jobs.items() if any(is_pending(row) or row.state in reasons.RUNNING for row in rows)]
     if live:
         first, *others = sorted(live, key=int)
-        return Adopt(first, tuple(others))
+        return AdoptJob(first, tuple(others))
     if not record.submitted_at or now - (record.missed_since or now) >= LATE_SUBMISSION:
-        return Submit()
-    return Wait(QueueStatus("Slurm gave no answer to the submission, so it is looked up by name"))
+        return SubmitJob()
+    return ReportWait(QueueStatus("Slurm gave no answer to the submission, so it is looked up by name"))
 
 
 def is_pending(row: QueueRow) -> bool:
@@ -105,10 +105,10 @@ def _pending(record: AllocationRecord, rows: Sequence[QueueRow], node_counts: Ma
         hosts = sum(component == row.component for component in record.components.values())
         too_many = reasons.NODE_LIMIT.fullmatch(row.reason) and hosts > node_counts.get(row.partition, hosts)
         if too_many or not reasons.can_pass(row.reason):
-            return Refuse(reasons.never_error(row.reason, row.job), row.job)
+            return RefuseJob(reasons.never_error(row.reason, row.job), row.job)
     shown = next((row for row in rows if row.reason), rows[0])
     starts = [row.start for row in rows if row.start is not None]
-    return Wait(QueueStatus(reasons.format_reason(shown), expected_start=max(starts, default=None)))
+    return ReportWait(QueueStatus(reasons.format_reason(shown), expected_start=max(starts, default=None)))
 
 
 def observe(record: AllocationRecord | None, job: str, jobs: Jobs, now: float, *, has_hosts: bool) -> Observation:

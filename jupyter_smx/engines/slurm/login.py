@@ -26,7 +26,7 @@ _ANSWER_WITHIN = 8.0
 _ERROR_TAIL = 300
 
 
-class Login(RemoteMachine, Protocol):
+class LoginMachine(RemoteMachine, Protocol):
     """A machine on which Slurm's programs run."""
 
     async def relay(self, command: str, plain_command: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from jupyter_smx.engines.remote.machine import Completed
-    from jupyter_smx.engines.slurm.login import Login
+    from jupyter_smx.engines.slurm.login import LoginMachine
 
     Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -30,7 +30,7 @@ class NodeMachine:
     """
 
     def __init__(
-        self, login: Login, job: str, component: int | None, node: str, relay_command: Callable[..., str]
+        self, login: LoginMachine, job: str, component: int | None, node: str, relay_command: Callable[..., str]
     ) -> None:
         self.name = node
         self._login = login

@@ -1,4 +1,4 @@
-"""Partitions as Slurm listed them last, on this machine's disk: instance types are known without a question."""
+"""Partitions as Slurm listed them last, on this machine's disk, so that instance types need no question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of what runs on nodes before the first host: batch scripts have it in them."""
+"""The text of what runs on nodes before the first host; separate, because it is the one import of the agent's code."""
 
 from __future__ import annotations
 

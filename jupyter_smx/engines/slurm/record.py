@@ -1,4 +1,4 @@
-"""The record of a cluster's allocation on this machine: written before the submission, completed as it goes on."""
+"""The record of a cluster's allocation on this machine; separate, because decisions and actions both need it."""
 
 from __future__ import annotations
 

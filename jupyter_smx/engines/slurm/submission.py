@@ -54,7 +54,7 @@ class Group(Struct, frozen=True, kw_only=True):
     words: tuple[str, ...]
 
 
-class Submission(Struct, frozen=True, kw_only=True):
+class BatchJob(Struct, frozen=True, kw_only=True):
     """A batch job; ``seconds`` is its time limit, ``notice`` comes so many seconds before that."""
 
     name: str
@@ -95,7 +95,7 @@ def plan_submission(
     time: AllocationTime,
     name: str,
     partitions: Sequence[PartitionRow] = (),
-) -> Submission:
+) -> BatchJob:
     """Plan the batch job of a request; ``options`` are those of the configuration, which an instance type replaces.
 
     :raises RefusedError: an option is unknown, or the run time alone is longer than what a partition allows.
@@ -106,7 +106,7 @@ def plan_submission(
     longest = min([*limits, *([time.longest] if time.longest else [])], default=None)
     wanted = float(request.max_run + request.keep_alive) + time.reserve
     seconds = wanted if longest is None else min(wanted, longest)
-    return Submission(
+    return BatchJob(
         name=name,
         groups=groups,
         seconds=seconds,
@@ -149,7 +149,7 @@ def _group(hosts: Sequence[HostSpec], configured: Mapping[str, str]) -> Group:
     return Group(nodes=len(hosts), cpus=cpus, words=(*words, *shlex.split(options.get("words", ""))))
 
 
-def script(submission: Submission, source: str, folder: str, python: str, programs: str) -> str:
+def script(submission: BatchJob, source: str, folder: str, python: str, programs: str) -> str:
     """Write the batch script, which has all that runs on the nodes before the first host.
 
     ``source`` is the text of :mod:`jupyter_smx.agent.remote.allocation`, ``folder`` a word of a shell, ``programs``

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest
-    from jupyter_smx.engines.slurm.login import Login
+    from jupyter_smx.engines.slurm.login import LoginMachine
 
 
 class FakeSlurmEngine(SlurmEngine):
@@ -29,7 +29,7 @@ class FakeSlurmEngine(SlurmEngine):
     name = "slurm"
     slurm: FakeSlurm
 
-    def _make_login(self) -> Login:
+    def _make_login(self) -> LoginMachine:
         return self.slurm
 
 

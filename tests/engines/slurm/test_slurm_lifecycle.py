@@ -11,7 +11,7 @@ from slurm_requests import record, row
 
 from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.slurm import lifecycle, reasons
-from jupyter_smx.engines.slurm.lifecycle import Adopt, Fail, Launch, Refuse, Submit, Wait
+from jupyter_smx.engines.slurm.lifecycle import AdoptJob, FailLaunch, LaunchHosts, RefuseJob, ReportWait, SubmitJob
 
 if TYPE_CHECKING:
     from jupyter_smx.engines.slurm.parsers import QueueRow
@@ -28,32 +28,32 @@ def step(known: AllocationRecord, *rows: QueueRow, nodes: int = 3, now: float = 
 
 
 def test_what_was_never_submitted_is_submitted() -> None:
-    assert step(record(job="", submitted_at=0.0)) == Submit()
+    assert step(record(job="", submitted_at=0.0)) == SubmitJob()
 
 
 def test_a_submission_without_an_answer_is_looked_up_before_another_one() -> None:
     lost = record(job="", submitted_at=NOW - 60)
-    assert isinstance(step(lost), Wait)
+    assert isinstance(step(lost), ReportWait)
     early = record(job="", submitted_at=NOW - 60, missed_since=NOW - lifecycle.LATE_SUBMISSION + 1)
-    assert isinstance(step(early), Wait)
+    assert isinstance(step(early), ReportWait)
     late = record(job="", submitted_at=NOW - 60, missed_since=NOW - lifecycle.LATE_SUBMISSION)
-    assert step(late) == Submit()
+    assert step(late) == SubmitJob()
 
 
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING", "CONFIGURING"])
 def test_a_job_of_the_name_is_adopted_and_later_ones_are_cancelled(state: str) -> None:
     lost = record(job="", submitted_at=NOW - 60)
-    assert step(lost, row(state, job="9"), row(state, job="10")) == Adopt("9", ("10",))
+    assert step(lost, row(state, job="9"), row(state, job="10")) == AdoptJob("9", ("10",))
 
 
 def test_a_job_of_the_name_that_has_ended_is_not_adopted() -> None:
     lost = record(job="", submitted_at=NOW - 60, missed_since=NOW - 60)
-    assert step(lost, row("CANCELLED", job="9")) == Submit()
+    assert step(lost, row("CANCELLED", job="9")) == SubmitJob()
 
 
 def test_a_pending_job_waits_with_the_reason_and_the_estimate_of_slurm() -> None:
     found = step(record(), row("PENDING", reason="Resources", start=3_000.0))
-    assert isinstance(found, Wait)
+    assert isinstance(found, ReportWait)
     assert found.status.reason == "Resources: the nodes are in use (Slurm job 12)"
     assert found.status.expected_start == 3_000.0
 
@@ -62,15 +62,15 @@ def test_a_heterogeneous_job_waits_for_its_last_component() -> None:
     two = record(components={"algo-1": 0, "algo-2": 1})
     rows = [row("PENDING", reason="None"), row("PENDING", component=1, reason="Priority", start=5_000.0)]
     found = step(two, *rows)
-    assert isinstance(found, Wait)
+    assert isinstance(found, ReportWait)
     assert found.status.expected_start == 5_000.0
 
 
 def test_a_running_job_is_launched_when_all_components_have_nodes() -> None:
     two = record(components={"algo-1": 0, "algo-2": 1})
     leader, other = row(), row(component=1, nodes=("n2",))
-    assert step(two, leader, other) == Launch((leader, other))
-    assert isinstance(step(two, leader, row("PENDING", component=1)), Wait)
+    assert step(two, leader, other) == LaunchHosts((leader, other))
+    assert isinstance(step(two, leader, row("PENDING", component=1)), ReportWait)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_running_job_is_launched_when_all_components_have_nodes() -> None:
 )
 def test_a_reason_that_cannot_pass_is_a_refusal_with_slurms_word_and_a_cure(reason: str) -> None:
     found = step(record(), row("PENDING", reason=reason))
-    assert isinstance(found, Refuse)
+    assert isinstance(found, RefuseJob)
     assert found.job == "12"
     assert not found.error.transient
     assert reason in found.error.message
@@ -100,23 +100,23 @@ def test_a_reason_that_cannot_pass_is_a_refusal_with_slurms_word_and_a_cure(reas
     ],
 )
 def test_a_reason_that_can_pass_is_waited_for(reason: str) -> None:
-    assert isinstance(step(record(), row("PENDING", reason=reason)), Wait)
+    assert isinstance(step(record(), row("PENDING", reason=reason)), ReportWait)
 
 
 @pytest.mark.parametrize("reason", ["PartitionNodeLimit", "ReqNodeNotAvail, UnavailableNodes:n[1-3]"])
 def test_more_nodes_than_there_are_is_a_refusal_and_nodes_that_are_down_are_waited_for(reason: str) -> None:
     nine = record(components={f"algo-{number}": 0 for number in range(1, 10)})
-    assert isinstance(step(nine, row("PENDING", reason=reason.partition(",")[0]), nodes=3), Refuse)
-    assert isinstance(step(nine, row("PENDING", reason=reason), nodes=9), Wait)
+    assert isinstance(step(nine, row("PENDING", reason=reason.partition(",")[0]), nodes=3), RefuseJob)
+    assert isinstance(step(nine, row("PENDING", reason=reason), nodes=9), ReportWait)
 
 
 @pytest.mark.parametrize("state", ["CANCELLED", "TIMEOUT", "NODE_FAIL", "FAILED", "COMPLETED", "PREEMPTED"])
 def test_a_job_that_ended_fails_the_launch(state: str) -> None:
-    assert step(record(), row(state)) == Fail("12", state)
+    assert step(record(), row(state)) == FailLaunch("12", state)
 
 
 def test_a_job_that_slurm_does_not_list_has_ended() -> None:
-    assert step(record()) == Fail("12", "")
+    assert step(record()) == FailLaunch("12", "")
 
 
 @pytest.mark.parametrize(
@@ -183,10 +183,10 @@ def test_no_second_job_is_submitted_while_one_lives_or_may_still_come(
     found = step(record(job="", submitted_at=submitted_at, missed_since=missed_since), *rows)
     live = sorted(int(each.job) for each in rows if each.state in (*reasons.PENDING, *reasons.RUNNING))
     if live:
-        assert found == Adopt(str(live[0]), tuple(map(str, live[1:])))
+        assert found == AdoptJob(str(live[0]), tuple(map(str, live[1:])))
     else:
         may_come = submitted_at and not (missed_since and NOW - missed_since >= lifecycle.LATE_SUBMISSION)
-        assert isinstance(found, Wait if may_come else Submit)
+        assert isinstance(found, ReportWait if may_come else SubmitJob)
 
 
 @given(st.lists(st.sampled_from(STATES), min_size=1, max_size=3))
@@ -196,9 +196,9 @@ def test_a_job_with_components_is_launched_waited_for_or_over_and_never_refused_
     rows = [row(state, component=number, nodes=("n1",)) for number, state in enumerate(states)]
     found = step(record(components={f"algo-{number}": number for number in range(len(states))}), *rows)
     if any(state in reasons.PENDING for state in states):
-        assert isinstance(found, Wait)
+        assert isinstance(found, ReportWait)
     elif all(state in reasons.RUNNING for state in states):
-        assert found == Launch(tuple(rows))
+        assert found == LaunchHosts(tuple(rows))
     else:
-        assert isinstance(found, Fail)
+        assert isinstance(found, FailLaunch)
         assert found.state not in reasons.RUNNING

@@ -14,7 +14,7 @@ from jupyter_smx.engines.slurm.allocations import Allocations
 from jupyter_smx.engines.slurm.client import SlurmClient
 from jupyter_smx.engines.slurm.partition_store import PartitionStore
 from jupyter_smx.engines.slurm.record import AllocationRecord
-from jupyter_smx.engines.slurm.submission import Group, Submission
+from jupyter_smx.engines.slurm.submission import BatchJob, Group
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.testing.simulation.simulated_time import SimulatedLoop
 
@@ -47,8 +47,8 @@ class Clusters:
         self.records.write(cluster, AllocationRecord(name=name, components={"algo-1": 0}))
         group = Group(nodes=1, cpus=1, words=("--nodes=1",))
 
-        def plan(_rows: Sequence[PartitionRow]) -> tuple[Submission, str]:
-            return Submission(name=name, groups=(group,), seconds=600.0, notice=60.0, idle=60.0), "pilot"
+        def plan(_rows: Sequence[PartitionRow]) -> tuple[BatchJob, str]:
+            return BatchJob(name=name, groups=(group,), seconds=600.0, notice=60.0, idle=60.0), "pilot"
 
         async for _ in self.allocations.wait_for_nodes(self.records, cluster, plan, INTERVAL):
             pass
@@ -70,23 +70,19 @@ def clusters(tmp_path: Path) -> Iterator[Clusters]:
 def test_a_hundred_clusters_that_wait_and_are_looked_at_are_two_questions_a_minute(clusters: Clusters) -> None:
     clusters.slurm.starts = False
 
-    async def play() -> int:
-        waits = []
-        for cluster in CLUSTERS:
-            waits.append(asyncio.create_task(clusters.wait(cluster)))
-            await asyncio.sleep(0.7)  # each at another moment
-        await asyncio.sleep(120.0)  # the looks soon after a submission are over
-        before = clusters.slurm.calls["squeue"]
-        for _ in range(20):
-            assert set(await clusters.observe()) == {Observation.UNKNOWN}
-            await asyncio.sleep(INTERVAL)
-        asked: int = clusters.slurm.calls["squeue"] - before
-        for wait in waits:
-            wait.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
-        return asked
-
-    assert clusters.loop.run(play()) <= 2 * 10 + 1
+    waits = []
+    for cluster in CLUSTERS:
+        waits.append(clusters.loop.create_task(clusters.wait(cluster)))
+        clusters.loop.pass_time(0.7)  # each at another moment
+    clusters.loop.pass_time(120.0)  # the looks soon after a submission are over
+    before = clusters.slurm.calls["squeue"]
+    for _ in range(20):
+        assert {*clusters.loop.run(clusters.observe())} == {Observation.UNKNOWN}
+        clusters.loop.pass_time(INTERVAL)
+    assert clusters.slurm.calls["squeue"] - before <= 2 * 10 + 1
+    for wait in waits:
+        wait.cancel()
+    clusters.loop.run_until_complete(asyncio.gather(*waits, return_exceptions=True))
     assert clusters.slurm.calls["sbatch"] == len(CLUSTERS)
 
 

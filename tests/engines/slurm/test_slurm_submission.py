@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jupyter_smx.engines.base import HostSpec
-    from jupyter_smx.engines.slurm.submission import Submission
+    from jupyter_smx.engines.slurm.submission import BatchJob
 
 TIME = AllocationTime(reserve=180.0, notice=120.0)
 
@@ -30,7 +30,7 @@ def planned(
     options: dict[str, str] | None = None,
     rows: Sequence[PartitionRow] = (),
     time: AllocationTime = TIME,
-) -> Submission:
+) -> BatchJob:
     return submission.plan_submission(request(*hosts), options or {}, time, NAME, rows)
 
 

@@ -94,9 +94,7 @@ class SlurmWorld:
     def _start_accounting(self) -> None:
         self.login.run(_INSTALL_DATABASE, root=True)
         self.start_daemon(self.login, "mariadbd")
-        eventually_blocking(
-            (self.login.root / "run/mysqld/mysqld.sock").exists, "MariaDB listens", within=_BEGIN_LIMIT
-        )
+        eventually_blocking((self.login.root / "run/mysqld/mysqld.sock").exists, "MariaDB listens", within=_BEGIN_LIMIT)
         self.start_daemon(self.login, "slurmdbd")
         add = f"sacctmgr -i add cluster smx; sacctmgr -i add account {cluster_files.ACCOUNT} && sacctmgr -i add user "
         add += f"{disk.USER} account={cluster_files.ACCOUNT}"

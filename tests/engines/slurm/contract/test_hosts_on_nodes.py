@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hosts_meet import REDUCE, SEEN, WORKERS, run_on_all
+from worlds.hosts_meet import REDUCE, SEEN, WORKERS, run_on_all
 
 if TYPE_CHECKING:
     from slurm_harness import SlurmHarness

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hosts_meet import REDUCE, SEEN, WORKERS, run_on_all
+from worlds.hosts_meet import REDUCE, SEEN, WORKERS, run_on_all
 
 if TYPE_CHECKING:
     from ssh_harness import SshHarness

@@ -159,7 +159,7 @@ PARTS: Mapping[str, Part] = {
             "tests/engines/remote/toy_harness.py",
         )
     ),
-    "rootless": Part(covers=(*_DAEMONS, "tests/engines/nobody.py", "tests/engines/rootless_life.py")),
+    "rootless": Part(covers=(*_DAEMONS, "tests/engines/nobody.py", "tests/engines/docker_daemons/rootless_life.py")),
     "spark": Part(covers=_FRAMEWORKS),
     "slurm": Part(
         covers=(

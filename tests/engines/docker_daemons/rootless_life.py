@@ -1,6 +1,6 @@
 """The Docker engine of an ordinary user at that user's daemon: ``test_rootless.py`` runs this file as that user.
 
-Any user may run it at their own daemon: ``DOCKER_HOST=unix://… python -m pytest tests/engines/rootless_life.py``.
+Any user may run it at their own daemon: ``DOCKER_HOST=unix://… python -m pytest`` with the path of this file.
 Its tests share a cluster of two hosts, since such daemons take long to make one; the last test ends it.
 """
 

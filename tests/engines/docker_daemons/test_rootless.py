@@ -68,7 +68,7 @@ def live(user: OrdinaryUser, host: str, reruns: int) -> Life:
     checkout, report, log = user.readable_folders[0], user.home / "report.xml", user.folder / "pytest.log"
     words = [nobody.interpreter(), "-m", "pytest", *(f"-p{name}" for name in (*_PLUGINS, "no:cacheprovider"))]
     words += [f"--rootdir={checkout}", f"--config-file={checkout}/pyproject.toml", f"--reruns={reruns}"]
-    words += [f"--junitxml={report}", f"{checkout}/tests/engines/rootless_life.py"]
+    words += [f"--junitxml={report}", f"{checkout}/tests/engines/docker_daemons/rootless_life.py"]
     environment = {
         "DOCKER_HOST": host,
         "PYTHONPATH": os.pathsep.join(map(os.fspath, user.readable_folders)),

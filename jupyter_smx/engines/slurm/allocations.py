@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.engines.base import Observation
+from jupyter_smx.engines.machine import request_validation
 from jupyter_smx.engines.remote.machine import NoAnswerError
 from jupyter_smx.engines.slurm import lifecycle, reasons, submission
 from jupyter_smx.engines.slurm.queue_watch import QueueWatch
@@ -66,12 +67,13 @@ class Allocations:
         ``plan`` returns the job and its script, with the partitions that Slurm has. ``interval`` is the number of
         seconds between two looks in the long run.
 
-        :raises RefusedError: Slurm accepts no such job, or can never start it.
+        :raises RefusedError: Slurm accepts no such job, or can never start it, or the cluster was released meanwhile.
         :raises UnavailableError: Slurm gives no answer, or the job has ended.
         """
         delays, pause, shown = delays_of(interval), 0.0, None
         while True:
             record = read(records, cluster)
+            await self._check_not_released(records, cluster, record)
             # An answer that is as old as the last pause began after the submission.
             jobs = (await self.watch.look(pause)).get(record.name, {}) if record.submitted_at else {}
             step = lifecycle.next_step(record, jobs, self._wall_clock(), self._node_counts())
@@ -89,6 +91,22 @@ class Allocations:
                 records.write(cluster, replace(record, missed_since=self._wall_clock()))
             pause = next(delays)
             await asyncio.sleep(pause)
+
+    async def _check_not_released(
+        self, records: RecordFolder[AllocationRecord], cluster: str, record: AllocationRecord
+    ) -> None:
+        """Cancel the job of a cluster that was released before this process had submitted it.
+
+        A release writes its mark before it looks for jobs, and a launch looks for the mark after each submission. So
+        one of both finds the job.
+
+        :raises RefusedError: the cluster was released.
+        """
+        if not records.is_released(cluster):
+            return
+        if record.job:
+            await self._client.cancel([record.job])
+        raise request_validation.released_error(cluster)
 
     async def _do(
         self,

@@ -178,7 +178,7 @@ class SlurmEngine(SlurmTraits):
         if not live:
             self._allocations.check_late_submission(record)
             return
-        await self._release_hosts(handle.cluster, handle.hosts or (record.hosts if record else ()), live)
+        await self._release_hosts(handle, record, live)
         await self._allocations.cancel(handle.cluster, live, float(self.release_timeout))
 
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -279,21 +279,29 @@ class SlurmEngine(SlurmTraits):
             return Observation.GONE
         return self._allocations.observe(self._records.read(handle.cluster), handle, queue)
 
-    async def _release_hosts(self, cluster: str, hosts: Sequence[HostHandle], live: Sequence[str]) -> None:
-        """End hosts on their nodes, where they leave nothing then; the job's end does the rest where that fails."""
+    async def _release_hosts(self, handle: Handle, record: AllocationRecord | None, live: Collection[str]) -> None:
+        """End hosts on their nodes, where they leave nothing then; the job's end does the rest where that fails.
+
+        Nodes without a known host are included: a launch that was interrupted may have begun there.
+        """
         await self._client.facts()
-        question = {"cluster": cluster, "timeout": float(self.release_timeout)}
-        reached = [host for host in hosts if str(host.data["job"]) in live]
-        _, errors = await observations.gather(
-            {
-                host.host: self._account_of(host).ask(
-                    "release", {**question, "hosts": [{"host": host.host, **host.data}]}, float(self.release_timeout)
-                )
-                for host in reached
-            }
-        )
+        timeout = float(self.release_timeout)
+        question = {"cluster": handle.cluster, "timeout": timeout}
+        known = {host.host: host for host in (*(record.hosts if record else ()), *handle.hosts)}
+        accounts = {host.host: self._account_of(host) for host in known.values() if str(host.data["job"]) in live}
+        if record is not None and record.job in live:
+            accounts |= {host: self._account(record, host) for host in record.nodes if host not in known}
+        questions = {
+            host: account.ask(
+                "release",
+                {**question, "hosts": [{"host": host, **known[host].data}] if host in known else []},
+                timeout,
+            )
+            for host, account in accounts.items()
+        }
+        _, errors = await observations.gather(questions)
         for host, error in errors.items():
-            self.log.warning("cluster=%s host=%s not released on its node: %s", cluster, host, error)
+            self.log.warning("cluster=%s host=%s not released on its node: %s", handle.cluster, host, error)
 
     # Hosts
 

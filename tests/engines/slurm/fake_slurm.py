@@ -16,6 +16,7 @@ from jupyter_smx.engines.slurm import commands
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -58,6 +59,11 @@ class FakeSlurm:
         self.launched: list[tuple[str, str]] = []
         """Cluster and host of each launch."""
         self.released: list[str] = []
+        self.released_on: list[str] = []
+        """Node of each release."""
+        self.no_launch_on = ""
+        """Node on which a launch gives no answer."""
+        self.before_submission: Callable[[], None] = lambda: None
 
     # What the engine uses
 
@@ -103,6 +109,7 @@ class FakeSlurm:
     def _sbatch(self, command: str, data: bytes) -> Completed:
         if self.refusal:
             return Completed(1, b"", f"sbatch: error: Batch job submission failed: {self.refusal}")
+        self.before_submission()
         words = shlex.split(command)
         name = next(word.partition("=")[2] for word in words if word.startswith("--job-name="))
         nodes = sum(int(word.partition("=")[2]) for word in words if word.startswith("--nodes="))
@@ -151,12 +158,15 @@ class FakeSlurm:
         return Completed(0, json.dumps({"answer": self._answer(verb[1], asked, node)}).encode() + b"\n", "")
 
     def _answer(self, verb: str, asked: dict[str, Any], node: str) -> dict[str, Any]:
+        if verb == "launch" and node == self.no_launch_on:
+            raise NoAnswerError(f"{node} gave no answer.", transient=True)
         if verb == "launch":
             self.launched.append((asked["cluster"], asked["host"]))
             self.descriptions[asked["host"]] = asked["description"]
             return {"pid": 7, "start_time": 8, "boot_id": node, "socket": f"/tmp/{asked['host']}.sock"}  # noqa: S108
         if verb == "release":
             self.released.append(asked["cluster"])
+            self.released_on.append(node)
             return {"left": []}
         assert verb == "facts", verb
         return {"address": f"10.0.0.{node[1:]}"}

@@ -159,6 +159,32 @@ async def test_a_release_cancels_the_job_and_frees_the_nodes_first(engine: Slurm
         await acquire(engine)
 
 
+async def test_a_release_before_the_submission_leaves_no_job(
+    engine: SlurmEngine, slurm: FakeSlurm, tmp_path: Path
+) -> None:
+    async with aclosing(engine.acquire(request())) as steps:  # type: ignore[type-var]
+        first = await anext(steps)
+        assert isinstance(first, Handle)
+        await engine_of(slurm, tmp_path).release(first)
+        with pytest.raises(RefusedError, match="released"):
+            await anext(steps)
+    assert slurm.jobs == []
+
+
+async def test_a_release_during_the_submission_leaves_no_job(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    slurm.before_submission = lambda: engine._records.release("f00d")
+    with pytest.raises(RefusedError, match="released"):
+        await acquire(engine)
+    assert [job.state for job in slurm.jobs] == ["CANCELLED"]
+
+
+async def test_a_release_reaches_nodes_on_which_a_launch_was_interrupted(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    slurm.no_launch_on = "n2"
+    with pytest.raises(UnavailableError):
+        await acquire(engine, request(host("algo-1"), host("algo-2")))
+    assert {*slurm.released_on} == {"n1", "n2"}
+
+
 async def test_a_release_during_an_outage_is_repeated(engine: SlurmEngine, slurm: FakeSlurm) -> None:
     handle = await acquire(engine)
     slurm.is_away = True

@@ -68,14 +68,19 @@ class RemoteHarness(LocalHarness):
         """Give the machines' own."""
         return ""
 
-    def actual_plan(self, cluster: str) -> dict[str, object]:
-        """Read ``host.json``; what machines choose is blank as in the plan."""
+    def launched_hosts(self, cluster: str) -> dict[str, Any]:
+        """Read ``host.json`` of each live host, as a plan shows it."""
         hosts: dict[str, Any] = {}
         live = process_scan.agents(cluster)
         for folder in sorted(self.host_folders(cluster), key=lambda path: path.name):
             if folder.name in live:
                 described = process_scan.read_json(folder / host_layout.DESCRIPTION)
                 hosts[folder.name] = {"python": "python3", "setup": "", host_layout.DESCRIPTION: described}
+        return hosts
+
+    def actual_plan(self, cluster: str) -> dict[str, object]:
+        """Read what was launched; what machines choose is blank as in the plan."""
+        hosts = self.launched_hosts(cluster)
         agent = f"{agent_zipapp.file_name()}, 3 MiB, sent where it is missing"
         machines = [*self.engine.machine_options()]  # type: ignore[attr-defined]
         return {"engine": self.engine.name, "machines": machines, "agent": agent, "hosts": hosts}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from remote_harness import RemoteHarness
@@ -58,8 +58,7 @@ class SlurmHarness(RemoteHarness):
 
     def actual_plan(self, cluster: str) -> dict[str, object]:
         """Read what Slurm shows of the job, and ``host.json``."""
-        seen: dict[str, Any] = super().actual_plan(cluster)
-        hosts = {name: {**host, "python": disk.PYTHON} for name, host in seen["hosts"].items()}
+        hosts = {name: {**host, "python": disk.PYTHON} for name, host in self.launched_hosts(cluster).items()}
         name = next(name for name in self.world.jobs() if name.endswith(cluster))
         (job,) = self.world.run(f"squeue --noheader --name={name} --format=%i").split()
         shown = parsers.parse_record(self.world.run(f"scontrol --oneliner show job {job}"))

@@ -192,14 +192,18 @@ class Allocations:
         found = {submission.cluster_of(self._owner(), name): _live(jobs) for name, jobs in queue.items()}
         return {cluster: jobs for cluster, jobs in found.items() if cluster and jobs}
 
-    async def end_reason(self, job: str) -> str:
-        """Return how Slurm ended a job, or "" while it runs.
+    async def end_reason(self, job: str, notice: float) -> str:
+        """Return how Slurm ended a job, or is about to end it; "" while it runs on.
+
+        ``notice`` is how many seconds before its end a job gets its notice.
 
         :raises UnavailableError: Slurm does not answer.
         """
         details = await self._client.describe(job)
         state = details.get("JobState", "")
-        if state in (*reasons.PENDING, *reasons.RUNNING):
+        if state in reasons.RUNNING:
+            return reasons.notice_sentence(details, self._wall_clock(), notice)
+        if state in reasons.PENDING:
             return ""
         if state in ("", "CANCELLED"):  # Slurm forgets soon, and only its accounting has who cancelled a job
             state = await self._client.accounted_state(job) or state

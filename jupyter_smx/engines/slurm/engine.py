@@ -240,10 +240,12 @@ class SlurmEngine(SlurmTraits):
         return base64.b64decode(answer["data"]), int(answer["size"])
 
     async def exit_reason(self, cluster: str, host: str) -> str:
-        """Return how Slurm ended the job of a cluster, or "" while it runs."""
+        """Return how Slurm ended the job of a cluster, or is about to end it; "" while it runs on."""
         del host
         record = self._records.read(cluster)
-        return await self._allocations.end_reason(record.job) if record is not None and record.job else ""
+        if record is None or not record.job:
+            return ""
+        return await self._allocations.end_reason(record.job, float(self.notice_time))
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """Cancel jobs of this controller whose clusters have no record.

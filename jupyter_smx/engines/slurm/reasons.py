@@ -39,6 +39,9 @@ NEVER_WORDS = (
 NODE_LIMIT = re.compile(r"PartitionNodeLimit|ReqNodeNotAvail.*|Nodes required for job are DOWN.*")
 """Reasons that may be about more nodes than there are, or about nodes that are down now."""
 
+EARLY_NOTICE = 60.0
+"""Seconds by which Slurm may send a signal earlier than ``--signal`` says."""
+
 _SENTENCES = {
     "": "Slurm gives no reason yet",
     "Resources": "Resources: the nodes are in use",
@@ -188,6 +191,18 @@ def end_sentence(state: str, record: dict[str, str]) -> str:
     if word == "FAILED":
         return f"The Slurm job failed{f' with exit code {code}' if code else ''}."
     return "The Slurm job has ended." if word else "Slurm has no such job any more."
+
+
+def notice_sentence(record: dict[str, str], now: float, notice: float) -> str:
+    """Say why Slurm is about to end a job that still runs, or "" if it is not; pure.
+
+    ``record`` is what ``scontrol`` shows of the job, with moments in seconds since the epoch, as ``now``. ``notice`` is
+    how many seconds before its end a job gets its notice.
+    """
+    if record.get("PreemptTime", "").isdigit():
+        return _ENDS["PREEMPTED"]
+    end = record.get("EndTime", "")
+    return _ENDS["TIMEOUT"] if end.isdigit() and int(end) - now <= notice + EARLY_NOTICE else ""
 
 
 def submit_error(done: Completed, accounts: Sequence[str] = ()) -> SmxError:

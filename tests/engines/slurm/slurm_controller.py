@@ -81,9 +81,10 @@ class SlurmControllerWorld(World):
         return super().submit(body, gate=gate, **(wish | fields))  # type: ignore[arg-type]
 
     def runs(self, word: str) -> int:
-        """Count how often the code with this word began, on all nodes together."""
+        """Count how often the code with this word began, on all nodes together; nodes may share one home."""
         files = [machine.home / _RAN for machine in self.slurm.nodes]
-        return sum(path.read_text().split().count(word) for path in files if path.exists())
+        found = {path.stat().st_ino: path for path in files if path.exists()}
+        return sum(path.read_text().split().count(word) for path in found.values())
 
     def agents(self) -> list[int]:
         """Find the agents on all nodes."""

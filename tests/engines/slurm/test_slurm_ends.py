@@ -44,8 +44,9 @@ def test_a_job_gets_sigterm_before_its_allocation_ends(
     job = slurm_controller.submit(SAVES)
     job.until_it_says("ready")
     eventually_blocking(lambda: "saved" in job.log(), "the job saved its work", within=100.0)
-    assert job.wait().state.value in ("Completed", "Failed", "Stopped")
+    record = job.wait()
     assert "saved" in job.log()
+    assert (record.state.value, "time limit" in record.failure_reason) == ("Failed", True), record.failure_reason
 
 
 def test_a_warm_pool_works_while_the_scheduler_is_away(slurm_controller: SlurmControllerWorld) -> None:

@@ -20,7 +20,9 @@ def test_a_named_environment_runs_its_lines_before_the_interpreter(
 ) -> None:
     lines = f"export SITE=physics PATH={disk.PATH}"
     configure(f"c.SlurmEngine.environments = {{'site': {lines!r}}}")
-    job = slurm_controller.run("import os\nprint(os.environ['SITE'], os.environ['SLURM_JOB_ID'])", python="site")
+    job = slurm_controller.run(
+        "import os\nprint(os.environ['SITE'], os.environ['SLURM_JOB_ID'])", python="site", python_named=True
+    )
     assert "physics " in job.log()
 
 

@@ -96,3 +96,20 @@ def test_a_question_without_an_answer_is_an_outage() -> None:
     error = reasons.ask_error("squeue", Completed(1, b"", "slurm_load_jobs error: Unable to contact slurm controller"))
     assert isinstance(error, UnavailableError)
     assert error.transient
+
+
+@pytest.mark.parametrize(
+    ("shown", "words"),
+    [
+        ({"EndTime": "5000", "PreemptTime": "None"}, ""),
+        ({"EndTime": "Unknown"}, ""),
+        ({}, ""),
+        ({"EndTime": "1180", "PreemptTime": "None"}, "time limit"),
+        ({"EndTime": "1181", "PreemptTime": "None"}, ""),
+        ({"EndTime": "1010", "PreemptTime": "1000"}, "higher priority"),
+    ],
+)
+def test_a_notice_has_the_reason_of_what_comes(shown: dict[str, str], words: str) -> None:
+    said = reasons.notice_sentence(shown, 1_000, 120)
+    assert words in said
+    assert bool(said) == bool(words)

@@ -681,6 +681,9 @@ export interface JobSpec {
   job_name: string;
   filename: string;
   engine: string;
+  engine_options: {
+    [k: string]: string;
+  };
   instance_groups: InstanceGroup[];
   distribution: Distribution | null;
   keep_alive: number | null;

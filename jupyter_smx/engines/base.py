@@ -88,6 +88,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Machine of ``--python``'s interpreter: this one, or the hosts' by :meth:`Engine.resolve_interpreter`."""
     same_paths: bool = False
     """Agents find files of the controller's machine at the same paths; else they are brought, see ``provide_files``."""
+    options: tuple[str, ...] = ()
+    """Names that ``--engine-option`` may have; the values of a job are in :attr:`HostSpec.options`."""
     shared_folders: tuple[str, ...] = ()
     """Folders whose files agents find at the same paths, such as a network disk; the configuration names them."""
 
@@ -106,7 +108,7 @@ class HostSpec(Struct, frozen=True, kw_only=True):
     devices: tuple[int, ...] = ()
     """Numbers of its GPUs among those that the controller sees, from 0 on; empty if none were assigned."""
     options: dict[str, str] = {}
-    """Options of its instance type for the engine, by the engine's own names."""
+    """Options for the engine, by its own names: those of the instance type, replaced by those of the job."""
 
 
 class ClusterRequest(Struct, frozen=True, kw_only=True):
@@ -159,7 +161,7 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     role: str = ""
     """Role of the user, as the job names it; a platform may have an account or a service account of that name."""
     options: dict[str, str] = {}
-    """Options of the whole cluster: those of the instance type of its leader, the first host that helps no other."""
+    """Options of the whole cluster: those of its leader, the first host that helps no other."""
 
 
 class PullProgress(Struct, frozen=True):
@@ -305,6 +307,22 @@ class Engine(LoggingConfigurable):
         :raises RefusedError: it does not; the submission is refused.
         """
         del mounts
+
+    def check_options(self, options: Mapping[str, str]) -> None:
+        """Check the values of ``--engine-option``, whose names :attr:`Capabilities.options` has.
+
+        Called at each submission with such options, so it asks no platform.
+
+        :raises RefusedError: an option does not take its value; the submission is refused.
+        """
+        del options
+
+    async def option_values(self) -> Mapping[str, Sequence[str]]:
+        """Return known values of ``--engine-option`` by name, for completion; an option without an entry takes any.
+
+        Called whenever a user presses Tab: answer from memory and files, and ask the platform in the background.
+        """
+        return {}
 
     def target_names(self) -> Sequence[str]:
         """List names that may follow the colon of ``--engine``, for completion; others may be valid, too.

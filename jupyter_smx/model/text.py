@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 _LONGEST = 64
@@ -127,6 +127,11 @@ def format_moment(at: float, now: float | None = None, *, zone: bool = False) ->
 def _nearest(value: float) -> int:
     """Round a half up, as JavaScript does; ``round`` rounds it to the even number."""
     return math.floor(value + 0.5)
+
+
+def format_options(options: Mapping[str, str]) -> str:
+    """Format options of an engine as ``--engine-option`` takes them, sorted, "" for none."""
+    return ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
 
 
 def engine_kind(name: str) -> str:

@@ -133,6 +133,7 @@ REUSED_BY = {
     "network_isolation": "`--network-isolation`",
     "mounts": "`--mount`",
     "shm_size": "`--shm-size`",
+    "engine_options": "`--engine-option`",
 }
 """How the page on warm pools calls each field in which a job and a pool must be equal."""
 

@@ -23,6 +23,7 @@ from jupyter_smx.policy.admission import (
     checks,
     container_rules,
     continuous_output_rules,
+    engine_option_rules,
     host_visibility,
     image_rules,
     interpreter_rules,
@@ -108,6 +109,9 @@ class SubmissionValidator:
         )
         if spec.mounts:
             engine.check_mounts(spec.mounts)
+        engine_option_rules.check(spec, options=capabilities.options)
+        if spec.engine_options:
+            engine.check_options(spec.engine_options)
         image_rules.check(spec, images=capabilities.images, settings=capabilities.image_settings)
         environment.check(
             spec,

@@ -241,7 +241,7 @@ class ClusterReconciler:
                     gpus=share.gpus,
                     memory=int(share.memory_gib * 2**30),
                     devices=key_groups.gpus.get(host.name, ()) if capabilities.own_gpus else (),
-                    options=kind.options,
+                    options={**kind.options, **key_groups.key.engine_options},
                 )
             )
         return ClusterRequest(

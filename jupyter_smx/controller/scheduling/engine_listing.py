@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jupyter_smx.controller.errors import wrap_unexpected
@@ -47,7 +48,17 @@ class EngineListing:
             targets=_allowed_targets(kind, targets, allowed),
             interpreters=_names_of(lambda: self._engine_of(engine).interpreter_names()),
             instance_types=self._instance_types(engine),
+            options=await self._options(engine),
         )
+
+    async def _options(self, engine: str) -> dict[str, tuple[str, ...]]:
+        """List the options that a job may name, each with the values that the engine lists."""
+        with suppress(SmxError), wrap_unexpected(_log, "Listing options of an engine"):
+            chosen = self._engine_of(engine)
+            names = chosen.capabilities.options
+            values = await chosen.option_values() if names else {}
+            return {name: tuple(values.get(name, ())) for name in names}
+        return {}
 
     def _instance_types(self, engine: str) -> tuple[str, ...]:
         """List the types that the engine brings, then those of the catalogue."""

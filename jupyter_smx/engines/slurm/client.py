@@ -61,6 +61,10 @@ class SlurmClient:
             self._facts = LoginFacts(int(found[0]), found[1], found[2])
         return self._facts
 
+    def has_facts(self) -> bool:
+        """Return True if the login machine has answered before."""
+        return self._facts is not None
+
     def cached_facts(self) -> LoginFacts:
         """Return the facts of the login machine; :meth:`facts` was called before."""
         if self._facts is None:
@@ -94,6 +98,14 @@ class SlurmClient:
         :raises UnavailableError: Slurm does not answer.
         """
         return parsers.parse_partitions(await self._ask("sinfo", commands.partitions()))
+
+    async def site(self) -> parsers.Site:
+        """Show accounts, QOS, features and reservations; parts that the cluster does not have are empty.
+
+        :raises UnavailableError: the login machine does not answer.
+        """
+        done = await self._run(commands.site())
+        return parsers.parse_site(done.output.decode(errors="replace"))
 
     async def node_addresses(self, nodes: Sequence[str]) -> dict[str, str]:
         """Return the addresses of nodes, as far as Slurm and the login machine have them.

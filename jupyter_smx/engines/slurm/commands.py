@@ -95,6 +95,11 @@ def accounts() -> str:
     return 'sacctmgr --noheader --parsable2 show associations user="$(id -un)" format=Account,Partition,QOS,DefaultQOS'
 
 
+def site() -> str:
+    """Show what a user may name: associations, features of nodes and reservations, with a line ``--`` between them."""
+    return f"{accounts()}; echo --; sinfo --noheader --format=%f; echo --; scontrol --oneliner show reservation"
+
+
 def cancel(jobs: Sequence[str]) -> str:
     """Cancel jobs, whatever their state."""
     return shlex.join(["scancel", "--quiet", *jobs])

@@ -28,6 +28,7 @@ from jupyter_smx.engines.slurm.allocations import Allocations
 from jupyter_smx.engines.slurm.client import SlurmClient
 from jupyter_smx.engines.slurm.login import LocalLogin
 from jupyter_smx.engines.slurm.node import NodeMachine
+from jupyter_smx.engines.slurm.option_values import OptionValues
 from jupyter_smx.engines.slurm.partition_store import PartitionStore
 from jupyter_smx.engines.slurm.record import AllocationRecord
 from jupyter_smx.engines.slurm.ssh_login import SshLogin
@@ -70,6 +71,7 @@ class SlurmEngine(SlurmTraits):
         self._login = self._make_login()
         self._client = SlurmClient(self._login, str(self.programs), float(self.command_timeout))
         self._partitions = PartitionStore(self._folder / "partitions.json")
+        self._options = OptionValues(self._client, self._partitions, self._folder / "options.json", time.monotonic)
         self._allocations = Allocations(self._client, self._partitions, lambda: self._owner, time.monotonic, time.time)
 
     def _make_login(self) -> LoginMachine:
@@ -199,6 +201,12 @@ class SlurmEngine(SlurmTraits):
         own = {kind.name: kind for kind in node_types.partition_types(self._partitions.read())}
         return [*(own | {kind.name: kind for kind in self.configured_types()}).values()]
 
+    async def option_values(self) -> Mapping[str, Sequence[str]]:
+        """Return what Slurm said last, and ask again in the background; by ssh only if it answered before."""
+        if not self.login or self._client.has_facts():
+            self._options.refresh_later()
+        return self._options.read()
+
     def check_installed(self) -> None:
         """Check that the login machine's ssh client is installed, where there is one.
 
@@ -265,6 +273,7 @@ class SlurmEngine(SlurmTraits):
 
     async def close(self) -> None:
         """End the processes of streams, and the connection to the login machine."""
+        await self._options.close()
         await self._login.close()
 
     # The allocation
@@ -426,8 +435,8 @@ class SlurmEngine(SlurmTraits):
 
     async def _facts_for_people(self) -> dict[str, object]:
         facts = await self._client.facts()
-        rows = await self._client.partitions()
-        self._partitions.write(rows)
+        await self._options.refresh()
+        rows = self._partitions.read()
         return {
             "slurm": f"{facts.version} in {facts.programs}",
             "login": self._login.name,

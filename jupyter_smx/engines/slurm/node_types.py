@@ -31,6 +31,7 @@ class NodeType(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     constraint: str = ""
     reservation: str = ""
     exclusive: bool = False
+    time: str = ""
     words: str = ""
     price_per_hour: Annotated[float, Meta(ge=0)] | None = None
 
@@ -46,7 +47,7 @@ def configured_types(types: Mapping[str, NodeType]) -> list[InstanceType]:
 def _configured(name: str, kind: NodeType) -> InstanceType:
     texts = {
         option: str(getattr(kind, option))
-        for option in ("partition", "account", "qos", "gres", "constraint", "reservation", "words")
+        for option in ("partition", "account", "qos", "gres", "constraint", "reservation", "time", "words")
     }
     texts |= {"exclusive": "true" if kind.exclusive else ""}
     row = {

@@ -20,6 +20,7 @@ UNKNOWN = ("", "N/A", "NONE", "(null)", "Unknown", "INVALID", "NOT_SET")
 UNLIMITED = ("UNLIMITED", "infinite", "Partition_Limit")
 _QUEUE_FIELDS = 8
 _PARTITION_FIELDS = 7
+_ASSOCIATION_FIELDS = 4
 _MEGABYTE = 1 << 20
 _GRES_WORD = re.compile(r"(?:gres[/:])?gpu(?::(?P<kind>[^:=(,]+?))?[:=](?P<count>\d+)(?:\(.*\))?")
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
@@ -227,6 +228,34 @@ def parse_accounts(text: str) -> list[str]:
     """Return each account once from the rows of ``sacctmgr show associations``, whose first field it is."""
     names = [line.partition("|")[0].strip() for line in text.splitlines()]
     return [*dict.fromkeys(name for name in names if name)]
+
+
+class Site(Struct, frozen=True, kw_only=True):
+    """What a user may name beside partitions: accounts and QOS of the user, features of nodes, and reservations."""
+
+    accounts: tuple[str, ...] = ()
+    qos: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    reservations: tuple[str, ...] = ()
+
+
+def parse_site(text: str) -> Site:
+    """Parse the output of :func:`commands.site`; parts that a cluster does not have are empty."""
+    parts = [*re.split(r"^--$", text, flags=re.MULTILINE), "", ""]
+    rows = [[field.strip() for field in line.split("|")] for line in parts[0].splitlines()]
+    qos = [name for row in rows if len(row) >= _ASSOCIATION_FIELDS for field in row[2:4] for name in field.split(",")]
+    features = [name for line in parts[1].splitlines() for name in line.strip().split(",")]
+    return Site(
+        accounts=tuple(parse_accounts(parts[0])),
+        qos=_names(qos),
+        features=_names(features),
+        reservations=_names(re.findall(r"^ReservationName=(\S+)", parts[2], re.MULTILINE)),
+    )
+
+
+def _names(words: Iterable[str]) -> tuple[str, ...]:
+    """Return each name once, in order, without the texts for no value."""
+    return tuple(dict.fromkeys(word.strip() for word in words if word.strip() not in UNKNOWN))
 
 
 def jobs_by_name(rows: Iterable[QueueRow]) -> Mapping[str, dict[str, list[QueueRow]]]:

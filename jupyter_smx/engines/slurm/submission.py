@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from jupyter_smx.engines.slurm import job_options
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import ClusterRequest, HostSpec
     from jupyter_smx.engines.slurm.parsers import PartitionRow
 
-OPTION_NAMES = ("partition", "account", "qos", "gres", "constraint", "reservation", "exclusive", "words")
-"""Options of a job, of an instance type or of the configuration; ``words`` are more words for ``sbatch``."""
-TYPE_OPTION_NAMES = (*OPTION_NAMES, "cpus", "memory_gib")
+TYPE_OPTION_NAMES = (*job_options.NAMES, "cpus", "memory_gib")
 NAME_PREFIX = "smx-"
 EXIT_NO_PYTHON = 96
 """Exit code of a batch job whose node has no Python."""
@@ -96,9 +95,11 @@ def plan_submission(
     name: str,
     partitions: Sequence[PartitionRow] = (),
 ) -> BatchJob:
-    """Plan the batch job of a request; ``options`` are those of the configuration, which an instance type replaces.
+    """Plan the batch job of a request; ``options`` are those of the configuration, which those of a host replace.
 
-    :raises RefusedError: an option is unknown, or the run time alone is longer than what a partition allows.
+    A time limit among the options of the leader counts as it is: Slurm refuses what is too long.
+
+    :raises RefusedError: an option is unknown, or does not take its value.
     """
     groups = tuple(_group(hosts, options) for hosts in groups_of(request))
     places = [{**options, **hosts[0].options}.get("partition", "") for hosts in groups_of(request)]
@@ -106,6 +107,8 @@ def plan_submission(
     longest = min([*limits, *([time.longest] if time.longest else [])], default=None)
     wanted = float(request.max_run + request.keep_alive) + time.reserve
     seconds = wanted if longest is None else min(wanted, longest)
+    if request.options.get("time"):
+        seconds = job_options.parse_time(request.options["time"])
     return BatchJob(
         name=name,
         groups=groups,
@@ -145,8 +148,8 @@ def _group(hosts: Sequence[HostSpec], configured: Mapping[str, str]) -> Group:
     words += [f"--gres={gres}"] if gres else []
     for option in ("partition", "account", "qos", "constraint", "reservation"):
         words += [f"--{option}={options[option]}"] if options.get(option) else []
-    words += ["--exclusive"] if options.get("exclusive", "").lower() in ("true", "1", "yes") else []
-    return Group(nodes=len(hosts), cpus=cpus, words=(*words, *shlex.split(options.get("words", ""))))
+    words += ["--exclusive"] if job_options.is_exclusive(options.get("exclusive", "")) else []
+    return Group(nodes=len(hosts), cpus=cpus, words=(*words, *job_options.split_words(options.get("words", ""))))
 
 
 def script(submission: BatchJob, source: str, folder: str, python: str, programs: str) -> str:

@@ -9,13 +9,16 @@ import msgspec
 from traitlets import Bool, Dict, Float, List, TraitError, Unicode, validate
 
 from jupyter_smx.engines.remote.remote_base import RemoteEngineBase
-from jupyter_smx.engines.slurm import node_types
+from jupyter_smx.engines.slurm import job_options, node_types
 from jupyter_smx.engines.slurm.node_types import NodeType
 from jupyter_smx.engines.slurm.submission import AllocationTime
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from traitlets import Bunch
 
+    from jupyter_smx.engines.base import Capabilities
     from jupyter_smx.model.spec.instance import InstanceType
 
 
@@ -56,7 +59,8 @@ class SlurmTraits(RemoteEngineBase):
         key_trait=Unicode(),
         help=(
             "Instance types by name, each with options: cpus, memory_gib, gpus, partition, account, qos, gres, "
-            "constraint, reservation, exclusive, words, price_per_hour. Nodes of the partitions are types without it."
+            "constraint, reservation, exclusive, time, words, price_per_hour. Nodes of the partitions are types "
+            "without it."
         ),
     ).tag(config=True)
     max_allocation = Float(
@@ -85,6 +89,18 @@ class SlurmTraits(RemoteEngineBase):
     command_timeout = Float(30.0, min=1.0, help="Seconds after which a program of Slurm is taken as unanswered.").tag(
         config=True
     )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Return the capabilities of a remote engine, and the options that a job may name."""
+        return msgspec.structs.replace(super().capabilities, options=job_options.NAMES)
+
+    def check_options(self, options: Mapping[str, str]) -> None:
+        """Check values of ``--engine-option``.
+
+        :raises RefusedError: names the option and the cure.
+        """
+        job_options.check(options)
 
     @validate("node_types")
     def _check_node_types(self, proposal: Bunch) -> dict[str, dict[str, object]]:

@@ -57,6 +57,7 @@ _UPLOAD = re.compile(r",mode=")
 _UPLOADS: dict[str, Literal["EndOfJob", "Continuous"]] = {"endofjob": "EndOfJob", "continuous": "Continuous"}
 _TRAINING_OUTPUT_PATHS = {"model": "/opt/ml/model", "data": "/opt/ml/output/data"}
 _Choice = TypeVar("_Choice", bound=str)
+ENGINE_OPTION = "--engine-option"
 PROCESSING_OUTPUT = "/opt/ml/processing/output"
 
 
@@ -89,13 +90,13 @@ def _example(name: str, option: str, form: str) -> str:
 def collect_unique(pairs: Iterable[tuple[str, str]], option: str, field: str) -> dict[str, str]:
     """Collect values by their names.
 
-    :raises ValidationError: a name thatis given twice.
+    :raises ValidationError: a name that is given twice.
     """
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in found:
             raise ValidationError(
-                f"{option}: {name}is given twice.",
+                f"{option}: {name} is given twice.",
                 field=field,
                 value=name,
                 rule="A name has one value.",
@@ -122,10 +123,28 @@ def to_text(value: object, option: str) -> str:
         ) from None
 
 
+def parse_engine_options(texts: Iterable[str]) -> dict[str, str]:
+    """Read ``NAME=VALUE`` of each ``--engine-option``; the engine checks names and values.
+
+    :raises ValidationError: no ``=``, or a name that is given twice.
+    """
+    pairs = (parse_pair(text, ENGINE_OPTION, "NAME=VALUE") for text in texts)
+    return dict(sorted(collect_unique(pairs, ENGINE_OPTION, "engine_options").items()))
+
+
+def engine_option_texts(options: Mapping[str, object]) -> dict[str, str]:
+    """Write the options of an engine as text, True and False as ``true`` and ``false``.
+
+    :raises ValidationError: a number of more digits than Python writes.
+    """
+    texts = {name: to_text(value, f"{ENGINE_OPTION} {name}") for name, value in options.items()}
+    return {name: text.lower() if isinstance(options[name], bool) else text for name, text in sorted(texts.items())}
+
+
 def parse_metrics(words: Iterable[str]) -> dict[str, str]:
     """Read ``NAME=REGEX`` as often as it stands; braces belong to the regex.
 
-    :raises ValidationError: no ``=``, a name thatis given twice, or a regex that SageMaker would not take.
+    :raises ValidationError: no ``=``, a name that is given twice, or a regex that SageMaker would not take.
     """
     found = collect_unique(
         (parse_pair(restore_braces(word), "--metric", "NAME=REGEX") for word in words), "--metric", "metrics"
@@ -388,7 +407,7 @@ def path_kind(path: str | Path) -> Literal["file", "folder", "other", ""]:
 def parse_hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
     """Parse the words of ``--hp NAME=VALUE``; a value that is one ``{expression}`` keeps the type of its variable.
 
-    :raises ValidationError: no ``=``, a name thatis given twice, or an expression that names no value.
+    :raises ValidationError: no ``=``, a name that is given twice, or an expression that names no value.
     """
     pairs = (parse_pair(word, "--hp", "NAME=VALUE") for word in words)
     named = ((text_of(name, namespace, "--hp"), word) for name, word in pairs)

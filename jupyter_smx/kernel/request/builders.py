@@ -44,7 +44,10 @@ def request_from_options(kind: Kind, options: LineOptions, namespace: Mapping[st
     pairs = (values.parse_pair(text, "--env", "NAME=VALUE") for text in texts("environment"))
     return JobRequest(
         kind=kind,
-        fields=plain_fields(options.values, folder),
+        fields={
+            **plain_fields(options.values, folder),
+            "engine_options": values.parse_engine_options(texts("engine_options")),
+        },
         name=options.text("name"),
         instance_type=options.text("instance_type") or None,
         instance_count=options.text("instance_count") or None,
@@ -87,7 +90,10 @@ def request_from_keywords(kind: Kind, keywords: Mapping[str, Any], after: tuple[
     source_dir, source_copy = _source(str(value("source_dir")), folder)
     return JobRequest(
         kind=kind,
-        fields=plain_fields(keywords, folder),
+        fields={
+            **plain_fields(keywords, folder),
+            "engine_options": values.engine_option_texts(value("engine_options") or {}),
+        },
         name=value("name"),
         instance_type=value("instance_type"),
         instance_count=value("instance_count"),

@@ -111,7 +111,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
 
     kind: Kind
     fields: Mapping[str, Any] = {}
-    """Plain options by their field of :class:`JobSpec`, converted."""
+    """Plain options and those of the engine by their field of :class:`JobSpec`, converted."""
     name: str = ""
     instance_type: str | None = None
     instance_count: int | str | None = None
@@ -358,7 +358,7 @@ def _check_unique(items: tuple[Any, ...], option: str) -> tuple[Any, ...]:
     if twice is None:
         return items
     raise ValidationError(
-        f"{option}: {twice}is given twice.",
+        f"{option}: {twice} is given twice.",
         field=option.removeprefix("--"),
         value=twice,
         rule="Each name can be used once.",

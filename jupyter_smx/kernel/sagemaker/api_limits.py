@@ -13,7 +13,7 @@ from jupyter_smx.kernel.sagemaker.estimator_call import (
     keep_alive_seconds,
     script_arguments,
 )
-from jupyter_smx.model.text import format_count, format_duration, format_list
+from jupyter_smx.model.text import engine_kind, format_count, format_duration, format_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,6 +41,7 @@ MAX_ARGUMENT_LENGTH = 256
 def api_limit_notes(spec: JobSpec) -> Iterator[str]:
     """Yield notes on parts of a job that the API refuses, or that its call does in another way."""
     yield from _container_notes(spec)
+    yield from _engine_notes(spec)
     if spec.build:
         yield f"Its image was built from `{spec.build}`. SageMaker needs an image of Amazon ECR: push it there."
     elif spec.image and not _ECR.fullmatch(spec.image):
@@ -79,6 +80,12 @@ def _container_notes(spec: JobSpec) -> Iterator[str]:
         yield f"It mounted {mounts}. SageMaker's hosts see no folders of this machine: make them inputs."
     if spec.shm_size:
         yield "It set the size of `/dev/shm`. SageMaker's instance types have a size of their own."
+
+
+def _engine_notes(spec: JobSpec) -> Iterator[str]:
+    if spec.engine_options:
+        options = ", ".join(f"`{name}={value}`" for name, value in sorted(spec.engine_options.items()))
+        yield f"It had options of the engine {engine_kind(spec.engine)}: {options}. SageMaker has no such options."
 
 
 def _training_notes(spec: JobSpec) -> Iterator[str]:

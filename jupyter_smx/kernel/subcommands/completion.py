@@ -70,6 +70,15 @@ def _complete_group(word: str, engine: str) -> list[str]:
     return [f"{name}:{kind}:" for kind in _instance_types(engine)] if len(more) == 1 else []
 
 
+def _complete_engine_option(word: str, engine: str) -> list[str]:
+    """Return ``NAME=`` for each option of the engine, and after it the values that are known, also behind a comma."""
+    options = _query_engine(engine).options
+    name, equals, value = word.partition("=")
+    if not equals:
+        return [f"{each}=" for each in options]
+    return [f"{name}={each}" for each in _after_commas(options.get(name, ()), value)]
+
+
 def _after_commas(names: Iterable[str], word: str) -> list[str]:
     """Return names for the last part of a list with commas."""
     kept = word[: word.rfind(",") + 1]
@@ -133,6 +142,7 @@ _NAMES_AT_CONTROLLER: dict[str, Callable[[Client], list[str]]] = {
 _SPECIAL_VALUES: Mapping[str, Callable[[str, str], Iterable[str]]] = {
     "after": lambda word, _: _after_commas(query_names(_NAMES_AT_CONTROLLER["job"], []), word),
     "distribution": lambda word, _: _complete_properties(word, RUNNERS, _DISTRIBUTION_PROPERTIES),
+    "engine_options": _complete_engine_option,
     "inputs": lambda word, _: _complete_properties(word, (), PROPERTY_VALUES),
     "instance_groups": _complete_group,
 }

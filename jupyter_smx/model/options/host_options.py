@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from jupyter_smx.model.options.option import Option, SageMakerNames
 from jupyter_smx.model.spec.channel import Channel, Output
@@ -93,6 +93,22 @@ class HostOptions(TypedDict, total=False):
             target="engine",
             label="engine",
             configurable=True,
+        ),
+    ]
+    engine_options: Annotated[
+        Mapping[str, Any] | None,
+        Option(
+            spellings=("--engine-option",),
+            metavar="NAME=VALUE",
+            example="partition=gpu",
+            help="option of the engine for the hosts of this job, on an engine that has options, as slurm; it replaces "
+            "that of the instance type and of the configuration",
+            keyword_help="options of the engine for the hosts of this job by name, on an engine that has options, as "
+            "slurm; they replace those of the instance type and of the configuration",
+            keyword_example="{'partition': 'gpu'}",
+            repeat=True,
+            field="engine_options",
+            target="engine",
         ),
     ]
     image: Annotated[

@@ -61,6 +61,7 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
     """Settings of the image that count for the hosts, as ``user``; see :meth:`JobSpec.image_settings`."""
     mounts: tuple[Mount, ...] = ()
     shm_size: int = 0
+    engine_options: dict[str, str] = {}
 
 
 class HostHandle(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from jupyter_smx.model.redaction import format_hyperparameters, is_secret, redac
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
 from jupyter_smx.model.spec.mount import format_mounts
 from jupyter_smx.model.status import SecondaryStatus, is_final
-from jupyter_smx.model.text import format_count, format_duration, format_list, format_size
+from jupyter_smx.model.text import format_count, format_duration, format_list, format_options, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -147,6 +147,7 @@ def _request(job: Job) -> Facts:
             "distribution": spec.distribution.option_value() if spec.distribution else "",
             "image": job.image.display_name() if job.image else spec.image,
             "mounts": format_mounts(spec.mounts),
+            "engine options": format_options(spec.engine_options),
             **{option.label: _plain_value(option, getattr(spec, option.field)) for option in PLAIN if option.label},
             "entry point": spec.entry_point,
             "command": redact_text(shlex.join(spec.command)),

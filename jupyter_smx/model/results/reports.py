@@ -33,12 +33,14 @@ class EngineNames(Struct, frozen=True, kw_only=True):
     """Names that the line of a job may have: engines, and what options of a job name on one engine.
 
     ``targets`` are machines that may follow the colon of ``--engine``, and ``interpreters`` named environments.
+    ``options`` are the names that ``--engine-option`` may have, each with known values.
     """
 
     engines: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     interpreters: tuple[str, ...] = ()
     instance_types: tuple[str, ...] = ()
+    options: dict[str, tuple[str, ...]] = {}
 
 
 class PlannedFiles(Struct, frozen=True, kw_only=True):

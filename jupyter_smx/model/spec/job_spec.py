@@ -84,6 +84,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The exact name that the user gave the job; "" for one made of ``base_name`` and the id."""
     filename: str = ""
     engine: str = "local"
+    engine_options: dict[str, str] = {}
+    """Options of the engine for the hosts, by the engine's own names; they replace those of the instance types."""
     instance_groups: tuple[InstanceGroup, ...] = (InstanceGroup(),)
     distribution: Distribution | None = None
     keep_alive: int | None = None

@@ -11,6 +11,7 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.results.reports import Difference
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
 from jupyter_smx.model.spec.mount import format_mounts
+from jupyter_smx.model.text import format_options
 from jupyter_smx.policy.lifecycle.environment import environment_diff, environment_of
 from jupyter_smx.policy.scheduling.capacity import gpus_of_clusters
 
@@ -44,6 +45,7 @@ def reuse_key(spec: JobSpec, user: str, image: Image | None = None, interpreter:
         image_settings=spec.image_settings(),
         mounts=spec.mounts,
         shm_size=spec.shm_size,
+        engine_options=spec.engine_options,
     )
 
 
@@ -89,6 +91,7 @@ def _fields(key: ReuseKey, *, one_each: bool) -> dict[str, str]:
         "image settings": " and ".join(key.image_settings) or "none",
         "mounts": format_mounts(key.mounts) or "none",
         "shm size": f"{key.shm_size} bytes" if key.shm_size else "the default",
+        "engine options": format_options(key.engine_options) or "none",
         **_groups(key.instance_groups, one_each=one_each),
     }
 

@@ -42,6 +42,17 @@ describe('the environment of a job', () => {
     expect(node.textContent).toContain('Image digesttrain@sha256:22');
   });
 
+  it('shows options of the engine, and none for an older server', async () => {
+    const spec = { ...SPEC, engine_options: { partition: 'gpu', time: '2h' } };
+    const text = (await mount(<Environment job={record({ spec })} trans={trans} />)).textContent;
+    expect(text).toContain('Engine optionspartition=gpu, time=2h');
+    const older = { ...SPEC, engine_options: undefined } as unknown as JobSpec;
+    for (const without of [SPEC, older]) {
+      const plain = await mount(<Environment job={record({ spec: without })} trans={trans} />);
+      expect(plain.textContent).not.toContain('Engine options');
+    }
+  });
+
   it('shows mounts and the size of /dev/shm, and none for an older server', async () => {
     const mounts = [
       { source: '/data', target: '/data', writable: false },

@@ -102,6 +102,7 @@ function RequestedSettings({ job, trans }: IEnvironmentProps): JSX.Element {
             trans.__('Local checkpoint path'),
             spec.checkpoint_local_path && <Monospace>{spec.checkpoint_local_path}</Monospace>
           ],
+          [trans.__('Engine options'), engineOptionWords(spec)],
           [trans.__('Mounts'), mountWords(spec)],
           [trans.__('Size of /dev/shm'), spec.shm_size ? formatSize(spec.shm_size, trans) : ''],
           [trans.__('Role'), spec.role],
@@ -130,6 +131,13 @@ function codeFacts(spec: JobSpec, trans: TranslationBundle): [string, TableCell]
 /** Return the name of an image, and the id that it had at submission. */
 function imageWords({ spec, image }: IJobRecord): string {
   return image === null || image.id === spec.image ? spec.image : `${spec.image} (${image.id})`;
+}
+
+/** Return the options of the engine as the option takes them. A server from before an update has none. */
+function engineOptionWords(spec: JobSpec): string {
+  return Object.entries(spec.engine_options ?? {})
+    .map(([name, value]) => `${name}=${value}`)
+    .join(', ');
 }
 
 /** Return the mounts as the option takes them. A server from before an update has none. */

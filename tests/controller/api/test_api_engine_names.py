@@ -11,6 +11,7 @@ from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.spec.instance import InstanceType, catalogue
 
 if TYPE_CHECKING:
+    import pytest
     from serving import World
 
     from jupyter_smx.engines.base import Engine
@@ -21,7 +22,8 @@ BOX = InstanceType(name="gpu-box", vcpus=8, memory_gib=32.0, gpus=1)
 async def test_engine_names_without_an_engine_lists_engines_alone(world: World) -> None:
     world.engine.targets = ("gpu-box",)
     answer = await world.ask("GET", "/v1/engines")
-    assert answer.json() == {"engines": ["fake"], "targets": [], "interpreters": [], "instance_types": []}
+    nothing = {"targets": [], "interpreters": [], "instance_types": [], "options": {}}
+    assert answer.json() == {"engines": ["fake"], **nothing}
 
 
 async def test_engine_names_of_one_engine_lists_its_machines_environments_and_types(world: World) -> None:
@@ -31,6 +33,18 @@ async def test_engine_names_of_one_engine_lists_its_machines_environments_and_ty
         assert names["targets"] == ["gpu-box", "two"]
         assert names["interpreters"] == ["torch"]
         assert names["instance_types"] == ["gpu-box", *catalogue()]
+
+
+async def test_engine_names_of_one_engine_lists_its_options_with_known_values(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def values() -> dict[str, list[str]]:
+        return {"partition": ["gpu", "main"], "not-an-option": ["x"]}
+
+    monkeypatch.setattr(world.engine, "option_values", values, raising=False)
+    world.engine.capabilities = replace(world.engine.capabilities, options=("partition", "time"))
+    names = (await world.ask("GET", "/v1/engines?engine=fake")).json()
+    assert names["options"] == {"partition": ["gpu", "main"], "time": []}
 
 
 async def test_engine_names_of_an_engine_that_is_not_installed_is_404(world: World) -> None:

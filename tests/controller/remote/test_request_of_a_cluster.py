@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
 
+from jupyter_smx.model.errors import RefusedError, ValidationError
 from jupyter_smx.model.spec.instance import InstanceGroup, InstanceType
 from jupyter_smx.testing.fakes.fake_remote_engine import FakeRemoteEngine
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from jupyter_smx.engines.base import ClusterRequest
 
@@ -38,10 +40,14 @@ def requests(sim: Simulation) -> list[ClusterRequest]:
     return sim.engine.requests
 
 
-def submit(sim: Simulation, groups: tuple[InstanceGroup, ...] = GROUPS) -> str:
+def submit(
+    sim: Simulation, groups: tuple[InstanceGroup, ...] = GROUPS, options: Mapping[str, str] = MappingProxyType({})
+) -> str:
     job = sim.new_id()
     spec = replace(
-        sim.spec(max_run=3_600, keep_alive=600, spot=True, role="arn:aws:iam::1:role/physics"), instance_groups=groups
+        sim.spec(max_run=3_600, keep_alive=600, spot=True, role="arn:aws:iam::1:role/physics"),
+        instance_groups=groups,
+        engine_options=dict(options),
     )
     sim.call(lambda: sim.controller.facade.submit(job, spec))
     return job
@@ -74,3 +80,34 @@ def test_a_new_controller_asks_for_the_same_again(remote: Simulation) -> None:
 def test_a_type_without_options_asks_for_none(remote: Simulation) -> None:
     submit(remote, (InstanceGroup(instance_type="local"),))
     assert requests(remote)[0].options == {}
+
+
+def test_options_of_the_job_replace_those_of_each_type_and_make_another_pool(remote: Simulation) -> None:
+    remote.engine.capabilities = replace(remote.engine.capabilities, options=("partition", "time"))
+    submit(remote, options={"partition": "debug", "time": "1h"})
+    (asked,) = requests(remote)
+    assert [host.options for host in asked.hosts] == [
+        {"partition": "debug", "account": "physics", "time": "1h"},
+        {"partition": "debug", "gres": "gpu:a100:1", "time": "1h"},
+    ]
+    assert asked.options == asked.hosts[1].options
+    submit(remote)
+    assert requests(remote)[1].cluster != asked.cluster
+    assert requests(remote)[1].options == GPU.options
+
+
+def test_an_option_that_the_engine_does_not_have_is_refused_and_launches_nothing(remote: Simulation) -> None:
+    with pytest.raises(ValidationError, match=r"the engine fake has no option 'partition'\. It has no options\."):
+        submit(remote, options={"partition": "debug"})
+    assert requests(remote) == []
+
+
+def test_a_value_that_the_engine_does_not_take_is_refused_and_launches_nothing(remote: Simulation) -> None:
+    def refuse(options: Mapping[str, str]) -> None:
+        raise RefusedError(f"--engine-option time: {options['time']!r} has no unit.")
+
+    remote.engine.capabilities = replace(remote.engine.capabilities, options=("time",))
+    remote.engine.check_options = refuse
+    with pytest.raises(RefusedError, match="'60' has no unit"):
+        submit(remote, options={"time": "60"})
+    assert requests(remote) == []

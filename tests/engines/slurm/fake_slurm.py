@@ -142,6 +142,9 @@ class FakeSlurm:
             return Completed(1, b"", "Slurm accounting storage is disabled")
         return Completed(0, f"{self.accounting}|0:15|120\n".encode(), "")
 
+    def _sacctmgr(self, _command: str, _data: bytes) -> Completed:
+        return Completed(1, b"", "You are not running a supported accounting_storage plugin")
+
     def _scancel(self, command: str, _data: bytes) -> Completed:
         ids = [word for word in shlex.split(command) if word.isdigit()]
         for job in self.jobs:

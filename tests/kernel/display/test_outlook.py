@@ -161,7 +161,7 @@ def test_a_regex_that_is_none_is_refused_in_the_cell(
     said = capsys.readouterr()
     text = said.out + said.err
     assert "unterminated character set at position 10" in text
-    assert "lossis given twice" in text
+    assert "loss is given twice" in text
     assert "NAME=REGEX" in text
     assert controller.jobs == {}
 

@@ -127,6 +127,7 @@ def shell_with_engines(shell: InteractiveShell, controller: ScriptedController) 
         "ssh:gpu-box": EngineNames(
             engines=engines, targets=MACHINES, interpreters=("tf", "torch"), instance_types=("gpu-box", "ml.t3.medium")
         ),
+        "slurm": EngineNames(engines=engines, options={"partition": ("gpu", "main"), "time": ()}),
     }
     return shell
 
@@ -154,6 +155,11 @@ COMPLETED: list[tuple[str, list[str]]] = [
     ("--input train=data,mode=F", ["File", "FastFile"]),
     ("--input train=data,dist", ["distribution="]),
     ("--group data:ml", ["ml.t3.medium:"]),
+    ("--engine slurm --engine-option ", ["partition=", "time="]),
+    ("--engine slurm --engine-option part", ["partition="]),
+    ("--engine slurm --engine-option partition=", ["gpu", "main"]),
+    ("--engine slurm --engine-option=partition=m", ["main"]),
+    ("--engine slurm --engine-option partition=gpu,m", ["main"]),
     ("--keep-alive 10m --keep", []),
     ("--hp a=1 --hp b=2 --hp", ["--hp"]),
 ]

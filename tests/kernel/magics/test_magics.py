@@ -105,9 +105,9 @@ def test_variables_are_sent_in_a_file_of_their_own(
         ("%%train --name 'a b'\nx", "For example 'a-b'"),
         ("%%train -n 2 -g a:local:1\nx", "Remove one of the two"),
         ("%%train --env 2=3\nx", "is not a valid environment variable name"),
-        ("%%process -i a=x -i a=y\nx", "ais given twice"),
-        ("%%train --hp lr=1 --hp lr=2\nx", "--hp: lris given twice"),
-        ("%%train --env A=1 --env A=2\nx", "--env: Ais given twice"),
+        ("%%process -i a=x -i a=y\nx", "a is given twice"),
+        ("%%train --hp lr=1 --hp lr=2\nx", "--hp: lr is given twice"),
+        ("%%train --env A=1 --env A=2\nx", "--env: A is given twice"),
         ("%smx jbs", "Did you mean jobs"),
     ],
 )

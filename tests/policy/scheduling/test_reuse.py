@@ -32,6 +32,7 @@ def mutations() -> list[tuple[str, ReuseKey]]:
         "image_settings",
         "mounts",
         "shm_size",
+        "engine_options",
     }
     plain = [field.name for field in fields(ReuseKey) if field.name not in special]
     rows = [(name, replace(key, **{name: "another"})) for name in plain]
@@ -39,6 +40,7 @@ def mutations() -> list[tuple[str, ReuseKey]]:
     rows.append(("image settings", replace(key, image_settings=("user",))))
     rows.append(("mounts", replace(key, mounts=(Mount(source="/data", target="/data"),))))
     rows.append(("shm size", replace(key, shm_size=1 << 30)))
+    rows.append(("engine options", replace(key, engine_options={"partition": "gpu"})))
     rows.append(("environment", replace(key, environment=PythonEnvironment(requirements=("another",)))))
     rows.append(("image", replace(key, image=Image(name="train:1", id="sha256:11"))))
     group = key.instance_groups[0]

@@ -1,0 +1,94 @@
+"""Options that a job names for the Slurm engine with ``--engine-option``: their names and their values. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+from jupyter_smx.engines.slurm import parsers
+from jupyter_smx.model import duration
+from jupyter_smx.model.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAMES = ("partition", "account", "qos", "gres", "constraint", "reservation", "exclusive", "time", "words")
+"""Options of a job, of an instance type or of the configuration; ``words`` are more words for ``sbatch``."""
+FLAG_VALUES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
+_OWN_WORDS = (
+    *("--job-name", "-J", "--array", "-a", "--wrap", "--parsable", "--requeue", "--signal", "--export", "--time", "-t"),
+    *("--nodes", "-N", "--ntasks", "-n", "--ntasks-per-node", "--output", "-o", "--chdir", "-D", "--test-only"),
+)
+"""Words of ``sbatch`` that the engine sets itself: with others it would not find the job, or not start its hosts."""
+_UNITS = re.compile(r"(\d+[dhms])+")
+_SLURM_TIME = re.compile(r"\d+-\d+(:\d+){0,2}|\d+(:\d+){1,2}")
+
+
+def check(options: Mapping[str, str]) -> None:
+    """Check the values that Slurm does not check itself.
+
+    :raises RefusedError: names the option and the cure.
+    """
+    if "exclusive" in options:
+        is_exclusive(options["exclusive"])
+    if "time" in options:
+        parse_time(options["time"])
+    if "words" in options:
+        split_words(options["words"])
+
+
+def is_exclusive(text: str) -> bool:
+    """Read the value of ``exclusive``.
+
+    :raises RefusedError: it is neither true nor false.
+    """
+    value = FLAG_VALUES.get(text.strip().lower())
+    if value is None:
+        raise _value_error("exclusive", text, "It is true or false.", "exclusive=true")
+    return value
+
+
+def parse_time(text: str) -> float:
+    """Read a time limit in seconds: ``2h``, or as Slurm writes it, ``1-12:00:00``.
+
+    A plain number is refused: Slurm counts minutes, and other options of a job count seconds.
+
+    :raises RefusedError: it has another form, or is zero.
+    """
+    word = text.strip().lower()
+    seconds = 0.0
+    if _UNITS.fullmatch(word):
+        seconds = float(duration.parse(word, "time"))
+    elif _SLURM_TIME.fullmatch(word):
+        seconds = parsers.parse_duration(word) or 0.0
+    if not seconds:
+        raise _value_error("time", text, "The form is 90m, 2h, 1d, or D-HH:MM:SS and HH:MM:SS as in Slurm.", "time=2h")
+    return seconds
+
+
+def split_words(text: str) -> list[str]:
+    """Split more words for ``sbatch``.
+
+    :raises RefusedError: the engine sets one of them itself, or the first one is no option.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise _value_error("words", text, f"A shell cannot read it: {error}.", "words=--mail-type=END") from None
+    own = [word for word in words if word == ":" or word.partition("=")[0] in _OWN_WORDS]
+    if own:
+        raise _value_error("words", text, f"The engine sets {own[0]} itself.", "words=--mail-type=END")
+    if words and not words[0].startswith("-"):
+        raise _value_error("words", text, "Its words are options of sbatch.", "words=--mail-type=END")
+    return words
+
+
+def _value_error(name: str, value: str, rule: str, example: str) -> RefusedError:
+    return RefusedError(
+        f"--engine-option {name}: {value!r} is not a value of Slurm's engine.",
+        field="engine_options",
+        value=f"{name}={value}",
+        rule=rule,
+        cure=f"For example --engine-option {example}.",
+    )

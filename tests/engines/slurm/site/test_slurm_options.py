@@ -1,0 +1,174 @@
+"""Options that a job names for Slurm: their values, what they become, and what completion offers."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_slurm import FakeSlurm
+from slurm_requests import NAME, host, request
+from test_slurm_engine import engine_of
+
+from jupyter_smx.engines.remote.machine import Completed
+from jupyter_smx.engines.slurm import commands, job_options, option_values, parsers, submission
+from jupyter_smx.engines.slurm.client import SlurmClient
+from jupyter_smx.engines.slurm.option_values import OptionValues
+from jupyter_smx.engines.slurm.parsers import PartitionRow, Site
+from jupyter_smx.engines.slurm.partition_store import PartitionStore
+from jupyter_smx.engines.slurm.submission import AllocationTime
+from jupyter_smx.model.errors import RefusedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SITE = """\
+physics||normal,high|normal|
+physics|gpu|normal||
+lab|||long|
+--
+a100,nvlink
+(null)
+a100
+--
+ReservationName=course StartTime=2026-01-01T00:00:00 Nodes=n[1-2]
+ReservationName=night StartTime=2026-01-01T00:00:00
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("2h", 7_200), ("1h30m", 5_400), ("02:00:00", 7_200), ("90:00", 5_400), ("1-12:00:00", 129_600), ("2-0", 172_800)],
+)
+def test_a_time_limit_is_a_duration_or_slurms_own_form(text: str, seconds: float) -> None:
+    assert job_options.parse_time(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["60", "", "0h", "two", "2h 3", "-1"])
+def test_a_time_limit_without_a_unit_is_refused(text: str) -> None:
+    with pytest.raises(RefusedError, match="--engine-option time"):
+        job_options.check({"time": text})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"exclusive": "perhaps"},
+        {"words": "--job-name=x"},
+        {"words": "-J x"},
+        {"words": "--nice=5 : --nodes=2"},
+        {"words": "run.sh"},
+        {"words": "--comment='x"},
+    ],
+)
+def test_values_that_would_break_the_job_are_refused(options: dict[str, str]) -> None:
+    with pytest.raises(RefusedError) as refused:
+        job_options.check(options)
+    assert refused.value.field == "engine_options"
+    assert refused.value.cure.startswith("For example --engine-option ")
+
+
+def test_values_that_slurm_checks_itself_are_taken() -> None:
+    job_options.check({"partition": "no such", "exclusive": "True", "words": "--nice=5 --mail-type END", "gres": "x"})
+
+
+def test_options_of_a_job_become_words_and_its_time_limit() -> None:
+    options = {"partition": "gpu", "exclusive": "false", "time": "2h", "words": "--nice=5"}
+    wanted = request(host(options=options), options=options)
+    job = submission.plan_submission(
+        wanted, {"partition": "main", "exclusive": "true"}, AllocationTime(longest=60.0), NAME
+    )
+    words = shlex.split(commands.submit(job))
+    assert {"--partition=gpu", "--time=0-02:00:00", "--nice=5"} <= {*words}
+    assert not {"--exclusive", "--partition=main"} & {*words}
+
+
+def test_the_engine_declares_the_options_and_checks_their_values(tmp_path: Path) -> None:
+    engine = engine_of(FakeSlurm(), tmp_path)
+    assert engine.capabilities.options == job_options.NAMES
+    engine.check_options({"time": "1h"})
+    with pytest.raises(RefusedError):
+        engine.check_options({"time": "1"})
+
+
+def test_what_a_site_has_is_read_from_its_three_parts() -> None:
+    assert parsers.parse_site(SITE) == Site(
+        accounts=("physics", "lab"),
+        qos=("normal", "high", "long"),
+        features=("a100", "nvlink"),
+        reservations=("course", "night"),
+    )
+    assert parsers.parse_site("") == Site()
+    assert parsers.parse_site("--\n(null)\n--\nNo reservations in the system\n") == Site()
+
+
+def test_values_of_options_are_those_of_partitions_that_are_up() -> None:
+    rows = [
+        PartitionRow(name="main"),
+        PartitionRow(name="gpu", gpus=4, gpu_kind="a100"),
+        PartitionRow(name="gpu", gpus=1, gpu_kind="t4"),
+        PartitionRow(name="closed", is_up=False),
+    ]
+    values = option_values.values_of(rows, Site(qos=("high",)))
+    assert values["partition"] == ("main", "gpu")
+    assert values["gres"] == ("gpu:a100:1", "gpu:a100:4", "gpu:t4:1")
+    assert values["qos"] == ("high",)
+    assert {*values} <= {*job_options.NAMES}
+
+
+class SlurmWithSite(FakeSlurm):
+    """A scheduler with accounts, which counts what is asked about them."""
+
+    def _sacctmgr(self, _command: str, _data: bytes) -> Completed:
+        return Completed(0, SITE.encode(), "")
+
+
+async def answered() -> None:
+    """Wait until what runs in the background has ended."""
+    await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
+
+
+async def test_values_are_asked_in_the_background_and_once_in_ten_minutes(tmp_path: Path) -> None:
+    slurm, now = SlurmWithSite(), [0.0]
+    partitions = PartitionStore(tmp_path / "partitions.json")
+    values = OptionValues(SlurmClient(slurm, "", 1.0), partitions, tmp_path / "options.json", lambda: now[0])
+    values.refresh_later()
+    assert values.read()["account"] == ()
+    await answered()
+    for _ in range(100):
+        values.refresh_later()
+        assert values.read()["account"] == ("physics", "lab")
+    assert (slurm.calls["sacctmgr"], slurm.calls["sinfo"]) == (1, 1)
+    now[0] = option_values.MIN_AGE + 1
+    values.refresh_later()
+    await answered()
+    assert slurm.calls["sacctmgr"] == 2
+
+
+async def test_values_of_the_last_controller_are_offered_at_once(tmp_path: Path) -> None:
+    first = engine_of(SlurmWithSite(), tmp_path)
+    await first.option_values()
+    await answered()
+    second = engine_of(SlurmWithSite(), tmp_path)
+    assert (await second.option_values())["qos"] == ("normal", "high", "long")
+    await second.close()
+
+
+async def test_completion_opens_no_connection_to_a_login_machine(tmp_path: Path) -> None:
+    slurm = SlurmWithSite()
+    engine = engine_of(slurm, tmp_path, login="cluster")
+    await engine.option_values()
+    await answered()
+    assert slurm.calls == {}
+    assert "lab" in str(await engine.doctor() and await engine.option_values())
+
+
+async def test_completion_without_an_answer_of_slurm_has_what_is_known(tmp_path: Path) -> None:
+    slurm = SlurmWithSite()
+    slurm.is_away = True
+    engine = engine_of(slurm, tmp_path)
+    await engine.option_values()
+    await answered()
+    assert (await engine.option_values())["exclusive"] == ("true", "false")
+    await engine.close()

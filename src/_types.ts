@@ -405,6 +405,7 @@ export interface PoolSummary {
   unreachable: string;
   disk_wait: string;
   allocation_ends_at: number | null;
+  nodes: number;
 }
 /**
  * One input: its source, its presentation, its hosts.

@@ -54,6 +54,13 @@ export function idleCost(pool: IPool, now: number): number | null {
   return pool.idle_cost + ((pool.price_per_hour ?? 0) * since) / HOUR;
 }
 
+/** Return the node hours that a pool has held idle in its allocation, up to now; 0 if its idle time has a price. */
+export function idleNodeHours(pool: IPool, now: number): number {
+  const since = pool.expires_at === null ? 0 : Math.max(0, now - (pool.reported_at ?? now));
+  // An older server counts no nodes.
+  return ((pool.nodes ?? 0) * (pool.idle_seconds + since)) / HOUR;
+}
+
 /** The step that a job is at, in the words of SageMaker's `SecondaryStatus`, translated. */
 export function formatStep(job: JobSummary, trans: TranslationBundle): string {
   if (job.queue_position !== null && !isFinal(job)) {

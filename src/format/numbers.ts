@@ -113,6 +113,11 @@ export function formatMoney(dollars: number): string {
   return dollars > 0 && dollars < 0.005 ? '< $0.01' : `$${dollars.toFixed(2)}`;
 }
 
+/** Hours of a node; less than a hundredth of one is not called nothing. */
+export function formatNodeHours(hours: number, trans: TranslationBundle): string {
+  return trans.__('%1 node hours', hours > 0 && hours < 0.005 ? '< 0.01' : hours.toFixed(2));
+}
+
 /** Dollars as a bill has them: cents, or three digits that count below ten of them, and never in powers of ten. */
 export function formatExactMoney(dollars: number): string {
   const size = Number(dollars.toPrecision(3));

@@ -13,9 +13,16 @@ import {
   formatImage,
   formatRemark,
   idleCost,
+  idleNodeHours,
   remainingSeconds
 } from '../format/jobText';
-import { formatClock, formatDuration, formatSpokenDuration, formatMoney } from '../format/numbers';
+import {
+  formatClock,
+  formatDuration,
+  formatMoney,
+  formatNodeHours,
+  formatSpokenDuration
+} from '../format/numbers';
 import { plainText, TEXT_LIMIT } from '../format/plainText';
 import { formatExpectedStart } from '../format/progressText';
 import type { IPool } from '../state/state';
@@ -194,6 +201,7 @@ function poolWords(
 ): string[] {
   const saved = pool.saved_seconds;
   const cost = idleCost(pool, now);
+  const nodeHours = idleNodeHours(pool, now);
   return [
     pool.instances,
     formatEngine(pool.engine, pool.machines),
@@ -203,7 +211,8 @@ function poolWords(
     formatAllocation(pool, now, trans),
     pool.jobs_served > 0 ? trans._n('%1 job', '%1 jobs', pool.jobs_served) : '',
     saved > 0 ? trans.__('saved %1', formatDuration(saved, trans)) : '',
-    cost ? trans.__('idle %1', formatMoney(cost)) : ''
+    cost ? trans.__('idle %1', formatMoney(cost)) : '',
+    nodeHours ? trans.__('idle %1', formatNodeHours(nodeHours, trans)) : ''
   ];
 }
 

@@ -291,6 +291,7 @@ class LiveState:
         first = cluster.hosts[0] if cluster.hosts else None
         hosts = cluster.handle.hosts if cluster.handle else ()
         known = self._catalogue_of(cluster.key.engine)
+        ends_at = cluster.handle.allocation_ends_at if cluster.handle else None
         job = next((job for job in news if job.id == cluster.job), self.jobs.get(cluster.job))
         return PoolSummary(
             id=cluster.id,
@@ -314,7 +315,8 @@ class LiveState:
             image=cluster.key.image,
             machines=tuple(dict.fromkeys(host.machine for host in hosts if host.machine)),
             unreachable=self.unreachable.get(cluster.id, ""),
-            allocation_ends_at=cluster.handle.allocation_ends_at if cluster.handle else None,
+            allocation_ends_at=ends_at,
+            nodes=price.counted_nodes(cluster.key.instance_groups, known, in_allocation=ends_at is not None),
         )
 
     def pool(self, ref: str) -> Cluster:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.instance import InstanceType, TypesListing
 
 _HALF_A_CENT = 0.005
+_HALF_A_HUNDREDTH = 0.005
+_HOUR = 3_600.0
 _NAMED = ("engines", "machines")
 """Facts of a doctor that are grouped by names."""
 
@@ -111,7 +113,7 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
             *((pool.image.display_name() if pool.image else "",) if of_images else ()),
             str(pool.jobs_served),
             format_duration(pool.saved_seconds) if pool.saved_seconds else "",
-            format_dollars(pool.idle_cost),
+            _format_idle(pool),
             pool.job or pool.last_job,
         )
         for pool in pools
@@ -133,6 +135,16 @@ def _format_allocation(pool: PoolSummary, now: float) -> str:
     if pool.allocation_ends_at is None:
         return ""
     return f"allocation ends in {format_duration(max(0, round(pool.allocation_ends_at - now)))}"
+
+
+def _format_idle(pool: PoolSummary) -> str:
+    """Format what its idle time has cost: dollars, or node hours of an allocation without a price."""
+    return format_node_hours(pool.nodes * pool.idle_seconds / _HOUR) if pool.nodes else format_dollars(pool.idle_cost)
+
+
+def format_node_hours(hours: float) -> str:
+    """Write node hours in a list; less than a hundredth of one is not called nothing."""
+    return "< 0.01 node hours" if 0 < hours < _HALF_A_HUNDREDTH else f"{hours:.2f} node hours"
 
 
 def format_keep_alive(pool: PoolSummary, now: float) -> str:

@@ -43,6 +43,8 @@ class PoolSummary(Struct, frozen=True, kw_only=True):
     """Disk that it waits for because it cannot be written now; "" while it can. Events never have it."""
     allocation_ends_at: float | None = None
     """When the platform of its engine ends its hosts, seconds since the epoch; None if it does not end them."""
+    nodes: int = 0
+    """Hosts whose idle time counts as node hours, as in the fair share of a scheduler; 0 if it has a price."""
 
 
 class Event(Struct, frozen=True, kw_only=True):

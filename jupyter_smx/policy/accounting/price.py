@@ -34,6 +34,12 @@ def rate(groups: Iterable[InstanceGroup], known: Catalogue) -> float | None:
     return total
 
 
+def counted_nodes(groups: Iterable[InstanceGroup], known: Catalogue, *, in_allocation: bool) -> int:
+    """Count the hosts whose time counts as node hours: those of an allocation that has no price; else 0."""
+    groups = tuple(groups)
+    return sum(group.instance_count for group in groups) if in_allocation and rate(groups, known) is None else 0
+
+
 def cost(groups: Iterable[InstanceGroup], seconds: float, known: Catalogue) -> float | None:
     """Dollars for that many seconds on those hosts; None if a price is unknown."""
     per_hour = rate(groups, known)

@@ -1,7 +1,7 @@
 import type { ReadonlyPartialJSONValue } from '@lumino/coreutils';
 import { nullTranslator } from '@jupyterlab/translation';
 
-import type { JobSummary } from '../../_types';
+import type { JobSummary, PoolSummary } from '../../_types';
 import {
   elapsedSeconds,
   formatAllocation,
@@ -14,11 +14,13 @@ import {
   formatRemark,
   formatStart,
   formatStep,
+  idleNodeHours,
   remainingSeconds
 } from '../../format/jobText';
 import {
   formatClock,
   formatExactMoney,
+  formatNodeHours,
   formatSpokenDuration,
   formatMoney
 } from '../../format/numbers';
@@ -76,6 +78,30 @@ describe('durations', () => {
     [1000, 'allocation is over']
   ])('of an allocation that ends at %p are said as %p', (end, words) => {
     expect(formatAllocation(pool(0, { allocation_ends_at: end }), 1000, trans)).toBe(words);
+  });
+});
+
+describe('the idle time of an allocation', () => {
+  it.each([
+    [2, 0.5],
+    [0, 0]
+  ])('of %p nodes is %p node hours, and grows while no job uses the pool', (nodes, hours) => {
+    const known = { ...pool(0, { nodes, idle_seconds: 900 }), reported_at: 1000 };
+    expect(idleNodeHours(known, 1000)).toBe(hours);
+    expect(idleNodeHours(known, 2800)).toBe(3 * hours);
+    expect(idleNodeHours({ ...known, expires_at: null }, 2800)).toBe(hours);
+  });
+
+  it('of an older server has none', () => {
+    const older = { ...pool(0, { idle_seconds: 900 }), nodes: undefined } as unknown as PoolSummary;
+    expect(idleNodeHours(older, 0)).toBe(0);
+  });
+
+  it.each([
+    [0.001, '< 0.01 node hours'],
+    [1.5, '1.50 node hours']
+  ])('%p is written as %p', (hours, words) => {
+    expect(formatNodeHours(hours, trans)).toBe(words);
   });
 });
 

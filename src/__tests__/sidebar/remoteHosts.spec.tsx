@@ -33,7 +33,9 @@ const pools: PoolSummary[] = [
     state: 'InUse',
     expires_at: null,
     machines: ['node-7'],
-    allocation_ends_at: 1134 + 1500
+    allocation_ends_at: 1134 + 1500,
+    nodes: 2,
+    idle_seconds: 900
   }),
   pool(3, { engine: 'ssh', state: 'InUse', expires_at: null, unreachable: SILENT }),
   pool(4, { engine: 'slurm', expires_at: 2000, allocation_ends_at: 1134 + 60 })
@@ -79,6 +81,11 @@ describe('hosts on other machines', () => {
         expect(text(row)).toContain('allocation ends in 25 min');
       }
       expect(text('[data-job="job-1"]')).not.toContain('allocation');
+    });
+
+    it('have the node hours that their allocation was idle, if that has no price', () => {
+      expect(text('[data-pool="pool-2"]')).toContain('idle 0.50 node hours');
+      expect(text('[data-pool="pool-3"]')).not.toContain('node hours');
     });
 
     it('count down to the end of their allocation if it comes before that of the keep-alive', () => {

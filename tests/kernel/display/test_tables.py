@@ -182,3 +182,12 @@ def test_pools_have_the_same_form() -> None:
         "SAVED",
         "IDLE COST",
     }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(5_400, "3.00 node hours"), (0, "0.00 node hours"), (1, "< 0.01 node hours")]
+)
+def test_idle_time_of_an_allocation_is_in_node_hours(seconds: float, words: str) -> None:
+    _, html = pools_page([replace(POOL, nodes=2, idle_seconds=seconds)], NOW)
+    assert words in [text for text, _ in Cells(html).cells]
+    assert "node hours" not in pools_page([replace(POOL, idle_seconds=seconds, idle_cost=1.0)], NOW)[0]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.place import client, notebook, percentile, release_all
-from bench.ssh import BULK, PAUSE, run_one
+from bench.ssh import PAUSE, run_one
 from bench.warm import HOPS, as_many, spans
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ sys.path.insert(0, os.fspath(Path(__file__).parents[1] / "tests"))
 
 ENGINES = {"local": "--engine local", "slurm": "--engine slurm --max-run 10m"}
 COLD_STARTS = 5
+BULK = 30_000_000
+"""Bytes of the file that goes to a node and comes back; the disk of a node has 256 MiB, and keeps some copies."""
 _COPY = """\
 print("begin")
 import pathlib, shutil

@@ -194,7 +194,8 @@ export interface RemoteException {
  * charged (SageMaker's ``TrainingTimeInSeconds`` and ``BillableTimeInSeconds``, of one instance); ``retained_seconds``
  * those in which its pool stood idle after it, so far. ``cost_per_step`` is what all hosts cost while one step is done
  * that the job counts: ``price_per_hour`` × ``step_seconds`` / 3600; None where it counts none. ``steps`` are done.
- * ``groups`` are the parts of price and sum.
+ * ``groups`` are the parts of price and sum. ``accounted`` is what the platform accounted for the hosts, a sentence;
+ * only the last job of hosts that have ended has it.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Bill".
@@ -209,6 +210,7 @@ export interface Bill {
   cost_per_step: number | null;
   training_seconds: number;
   groups: GroupBill[];
+  accounted: string;
 }
 /**
  * The part of a job's bill that one of its instance groups has; None where its price is not known.
@@ -860,6 +862,24 @@ export interface WarmPool {
   reused_by_job: string;
   resource_retained_billable_seconds: number;
   reason: string;
+  platform_usage: PlatformUsage | null;
+}
+/**
+ * What a platform accounted for the hosts of a cluster that has ended; None where it measured nothing.
+ *
+ * ``name`` is the platform's own, as ``Slurm job 4711``, and ``state`` its word. ``cpu_seconds`` are of all hosts,
+ * ``peak_memory_bytes`` is the largest resident set of one process or step, as the platform counts it.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "PlatformUsage".
+ */
+export interface PlatformUsage {
+  name: string;
+  state: string;
+  nodes: number;
+  elapsed_seconds: number | null;
+  cpu_seconds: number | null;
+  peak_memory_bytes: number | null;
 }
 /**
  * The last value of one metric on one host; those with a definition are SageMaker's ``FinalMetricDataList``.

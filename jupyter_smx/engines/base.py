@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.model.records.cluster import Handle, QueueStatus
+    from jupyter_smx.model.results.usage import PlatformUsage
 
 
 DEFAULT_OBSERVE_INTERVAL = 5.0
@@ -492,6 +493,16 @@ class Engine(LoggingConfigurable):
         """
         del cluster, host
         return ""
+
+    async def platform_usage(self, cluster: str) -> PlatformUsage | None:
+        """Return what the platform accounted for a cluster that has ended; None if it accounts nothing.
+
+        Called after :meth:`release`, and cancelled after ten seconds.
+
+        :raises UnavailableError: the engine cannot be reached now; the figures stay unknown then.
+        """
+        del cluster
+        return None
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """End what this controller's clusters left without a record; return the names.

@@ -450,7 +450,8 @@ class ClusterReconciler:
             self._detach_job(self._live_state.clusters[cluster.id], away)
         else:
             said = self._live_state.exit_reasons.pop(cluster.id, "The host was lost.")
-            self._live_state.save_cluster_end(self._live_state.clusters[cluster.id], said)
+            usage = await engine_capabilities.platform_usage_of(self._engine_of, cluster)
+            self._live_state.save_cluster_end(self._live_state.clusters[cluster.id], said, usage)
         await self._events.on_cluster_lost(cluster)
         self._events.on_hosts_freed()
 
@@ -494,7 +495,8 @@ class ClusterReconciler:
         await self._free(cluster)
         said = self._live_state.exit_reasons.pop(cluster.id, "The idle host ended unexpectedly.")
         reason = "The keep-alive expired." if self._is_expired(cluster) else said
-        self._live_state.save_cluster_end(self._live_state.clusters[cluster.id], reason)
+        usage = await engine_capabilities.platform_usage_of(self._engine_of, cluster)
+        self._live_state.save_cluster_end(self._live_state.clusters[cluster.id], reason, usage)
         self._events.on_hosts_freed()
 
     async def _release(self, cluster: Cluster) -> None:
@@ -506,9 +508,10 @@ class ClusterReconciler:
             # Recorded before the release: of two controllers only the owner of the records ends hosts.
             self._live_state.release_pool(idle, "The keep-alive expired.")
         await self._free(cluster)
+        usage = await engine_capabilities.platform_usage_of(self._engine_of, cluster)
         now = self._live_state.clusters[cluster.id]
         reason = now.reason or ("The keep-alive expired." if self._is_expired(now) else "Released.")
-        self._live_state.save_cluster_end(now, reason)
+        self._live_state.save_cluster_end(now, reason, usage)
         self._events.on_hosts_freed()
 
     async def _free(self, cluster: Cluster) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job, JobSummary
     from jupyter_smx.model.results.progress import JobTelemetry, StepPace
     from jupyter_smx.model.results.reports import Bill
-    from jupyter_smx.model.results.usage import JobUsage
+    from jupyter_smx.model.results.usage import JobUsage, PlatformUsage
     from jupyter_smx.model.spec.array import Array
     from jupyter_smx.model.spec.instance import Catalogue
     from jupyter_smx.policy.limits import Limits
@@ -338,10 +338,20 @@ class LiveState:
             cure=suggest_names(ref, names),
         )
 
-    def save_cluster_end(self, cluster: Cluster, reason: str) -> None:
-        """Record that a cluster is gone, on its own record and on the last job's."""
-        gone = transitions.mark_terminated(cluster, reason, self.clock())
-        self.save(jobs=self._update_holder(cluster, gone.reason), clusters=[gone])
+    def save_cluster_end(self, cluster: Cluster, reason: str, usage: PlatformUsage | None = None) -> None:
+        """Record that a cluster is gone, and what its platform accounted, on its own record and on the last job's."""
+        gone = replace(transitions.mark_terminated(cluster, reason, self.clock()), platform_usage=usage)
+        jobs = self._update_holder(cluster, gone.reason)
+        if usage is not None:
+            jobs = [transitions.set_platform_usage(job, usage) for job in jobs or self._last_job(cluster)]
+        self.save(jobs=jobs, clusters=[gone])
+
+    def _last_job(self, cluster: Cluster) -> list[Job]:
+        """Return the last job of a cluster that is being released, none if its record was deleted. Blocks."""
+        with suppress(ResourceNotFoundError):
+            last = self.store.find_job(cluster.last_job)
+            return [last] if is_final(last.state) and last.cluster == cluster.id else []
+        return []
 
     def release_pool(self, cluster: Cluster, reason: str) -> Cluster:
         """Record that an idle pool is released, also on the last job's record."""

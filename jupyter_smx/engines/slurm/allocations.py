@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,14 @@ from jupyter_smx.engines.remote.machine import NoAnswerError
 from jupyter_smx.engines.slurm import lifecycle, reasons, submission
 from jupyter_smx.engines.slurm.queue_watch import QueueWatch
 from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.results.usage import PlatformUsage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 
     from jupyter_smx.engines.remote.record_folder import RecordFolder
     from jupyter_smx.engines.slurm.client import SlurmClient
-    from jupyter_smx.engines.slurm.parsers import PartitionRow, QueueRow
+    from jupyter_smx.engines.slurm.parsers import Accounted, PartitionRow, QueueRow
     from jupyter_smx.engines.slurm.partition_store import PartitionStore
     from jupyter_smx.engines.slurm.record import AllocationRecord
     from jupyter_smx.engines.slurm.submission import BatchJob
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 
 FIRST_DELAYS = (0.3, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0)
 """Seconds between the looks after a submission, before those at the usual interval."""
+_ACCOUNTING_DELAYS = (1.0, 2.0)
+"""Seconds before each further look at the accounting: the database gets the last figures after the end."""
+_ACCOUNTING_LIMIT = 5.0
+"""Seconds in which the accounting may answer before a reason is given without its figures."""
 _END_PAUSE = 2.0
 """Seconds between two looks at a job that takes long to end."""
 
@@ -205,9 +211,31 @@ class Allocations:
             return reasons.notice_sentence(details, self._wall_clock(), notice)
         if state in reasons.PENDING:
             return ""
-        if state in ("", "CANCELLED"):  # Slurm forgets soon, and only its accounting has who cancelled a job
-            state = await self._client.accounted_state(job) or state
-        return reasons.end_sentence(state, details)
+        accounted = await self._accounted_soon(job)
+        if accounted is not None and state in ("", "CANCELLED"):
+            # Slurm forgets soon, and only its accounting has the user that cancelled a job.
+            state = accounted.state
+        figures = platform_usage(job, accounted).figures() if accounted is not None else ""
+        return f"{reasons.end_sentence(state, details)}{f' It ran for {figures}.' if figures else ''}"
+
+    async def _accounted_soon(self, job: str) -> Accounted | None:
+        """Return what the accounting has now, None if it does not answer in time: the reason of an end counts more."""
+        with suppress(UnavailableError, asyncio.TimeoutError):
+            return await asyncio.wait_for(self._client.accounted(job), _ACCOUNTING_LIMIT)
+        return None
+
+    async def accounted(self, job: str) -> PlatformUsage | None:
+        """Return what the accounting has of a job that has ended; wait a moment for its last figures.
+
+        :raises UnavailableError: Slurm does not answer.
+        """
+        found = await self._client.accounted(job)
+        for delay in _ACCOUNTING_DELAYS:
+            if found is None or found.state not in (*reasons.PENDING, *reasons.RUNNING, "COMPLETING"):
+                break
+            await asyncio.sleep(delay)
+            found = await self._client.accounted(job)
+        return None if found is None else platform_usage(job, found)
 
     # End
 
@@ -263,6 +291,18 @@ def read(records: RecordFolder[AllocationRecord], cluster: str) -> AllocationRec
     if record is None:
         raise UnavailableError(f"The record of cluster {cluster} was deleted.", transient=True)
     return record
+
+
+def platform_usage(job: str, accounted: Accounted) -> PlatformUsage:
+    """Return the figures of a job as its record has them. Pure."""
+    return PlatformUsage(
+        name=f"Slurm job {job}",
+        state=accounted.state,
+        nodes=accounted.nodes,
+        elapsed_seconds=accounted.elapsed,
+        cpu_seconds=accounted.cpu,
+        peak_memory_bytes=accounted.memory,
+    )
 
 
 def delays_of(usual: float) -> Iterator[float]:

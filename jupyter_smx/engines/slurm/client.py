@@ -136,14 +136,13 @@ class SlurmClient:
             raise reasons.ask_error("scontrol", done)
         return parsers.parse_record(done.output.decode(errors="replace").splitlines()[0])
 
-    async def accounted_state(self, job: str) -> str:
-        """Return the state of a job by the accounting, as ``CANCELLED by 1000``; "" where there is none.
+    async def accounted(self, job: str) -> parsers.Accounted | None:
+        """Return what the accounting has of a job, whose state may be ``CANCELLED by 1000``; None where there is none.
 
         :raises UnavailableError: the login machine does not answer.
         """
         done = await self._run(commands.account_job(job))
-        lines = done.output.decode(errors="replace").splitlines() if done.code == 0 else []
-        return lines[0].partition("|")[0].strip() if lines else ""
+        return parsers.parse_accounting(done.output.decode(errors="replace")) if done.code == 0 else None
 
     async def cancel(self, jobs: Sequence[str], *, force: bool = False) -> None:
         """Cancel jobs; those that have ended are no error.

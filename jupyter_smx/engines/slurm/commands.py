@@ -80,9 +80,9 @@ def configuration() -> str:
 
 
 def account_job(job: str) -> str:
-    """Show what the accounting has of a job, where a site keeps one."""
-    fields = "State,ExitCode,ElapsedRaw"
-    return f"sacct --noheader --parsable2 --allocations --jobs={shlex.quote(job)} --format={fields}"
+    """Show what the accounting has of a job, its components and its steps, where a site keeps one."""
+    fields = "JobID,State,ElapsedRaw,TotalCPU,MaxRSS,NNodes"
+    return f"sacct --noheader --parsable2 --jobs={shlex.quote(job)} --format={fields}"
 
 
 def partitions() -> str:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.slurm.login import LoginMachine
     from jupyter_smx.engines.slurm.parsers import PartitionRow, QueueRow
     from jupyter_smx.engines.slurm.submission import BatchJob
+    from jupyter_smx.model.results.usage import PlatformUsage
     from jupyter_smx.model.spec.instance import InstanceType
 
 _OBSERVE_INTERVAL = 30.0
@@ -254,6 +255,14 @@ class SlurmEngine(SlurmTraits):
         if record is None or not record.job:
             return ""
         return await self._allocations.end_reason(record.job, float(self.notice_time))
+
+    async def platform_usage(self, cluster: str) -> PlatformUsage | None:
+        """Return what the accounting of the cluster has of a pool's job; None where there is none.
+
+        :raises UnavailableError: Slurm does not answer.
+        """
+        record = self._records.read(cluster)
+        return await self._allocations.accounted(record.job) if record is not None and record.job else None
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """Cancel jobs of this controller whose clusters have no record.

@@ -21,6 +21,8 @@ UNLIMITED = ("UNLIMITED", "infinite", "Partition_Limit")
 _QUEUE_FIELDS = 8
 _PARTITION_FIELDS = 7
 _ASSOCIATION_FIELDS = 4
+_ACCOUNTING_FIELDS = 6
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)")
 _MEGABYTE = 1 << 20
 _GRES_WORD = re.compile(r"(?:gres[/:])?gpu(?::(?P<kind>[^:=(,]+?))?[:=](?P<count>\d+)(?:\(.*\))?")
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
@@ -228,6 +230,50 @@ def parse_accounts(text: str) -> list[str]:
     """Return each account once from the rows of ``sacctmgr show associations``, whose first field it is."""
     names = [line.partition("|")[0].strip() for line in text.splitlines()]
     return [*dict.fromkeys(name for name in names if name)]
+
+
+class Accounted(Struct, frozen=True, kw_only=True):
+    """What ``sacct`` has of a job: its state, seconds, nodes of all components, and the most memory of one step."""
+
+    state: str
+    nodes: int = 0
+    elapsed: float | None = None
+    cpu: float | None = None
+    memory: int | None = None
+
+
+def parse_accounting(text: str) -> Accounted | None:
+    """Parse the rows of ``sacct``; None if it has none.
+
+    A row whose id has no dot is the job, or one component of it. Only rows of steps have memory.
+    """
+    rows = [[field.strip() for field in line.split("|")] for line in text.splitlines()]
+    rows = [row for row in rows if len(row) == _ACCOUNTING_FIELDS and row[0]]
+    jobs = [row for row in rows if "." not in row[0]]
+    if not jobs:
+        return None
+    cpu = [seconds for row in jobs if (seconds := _cpu_seconds(row[3])) is not None]
+    memory = [size for row in rows if (size := _memory(row[4]))]
+    return Accounted(
+        state=jobs[0][1],
+        nodes=sum(_number(row[5]) for row in jobs),
+        elapsed=float(max(_number(row[2]) for row in jobs)),
+        cpu=sum(cpu) if cpu else None,
+        memory=max(memory, default=None),
+    )
+
+
+def _cpu_seconds(text: str) -> float | None:
+    """Parse ``D-HH:MM:SS``, ``HH:MM:SS`` or ``MM:SS.mmm``."""
+    whole, _, fraction = text.partition(".")
+    seconds = parse_duration(whole)
+    return None if seconds is None else seconds + (float(f"0.{fraction}") if fraction.isdigit() else 0.0)
+
+
+def _memory(text: str) -> int:
+    """Parse ``1234K`` or ``1.5G`` as bytes; 0 without a value."""
+    found = _MEMORY.fullmatch(text)
+    return int(float(found[1]) * 1024 ** " KMGT".index(found[2] or " ")) if found else 0
 
 
 class Site(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from enum import Enum
 from msgspec import Struct
 
 from jupyter_smx.model.results.provenance import HostLimits, Machine
+from jupyter_smx.model.results.usage import PlatformUsage
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.job_spec import PythonEnvironment
@@ -39,6 +40,8 @@ class WarmPool(Struct, frozen=True, kw_only=True):
     reused_by_job: str = ""
     resource_retained_billable_seconds: int = 0
     reason: str = ""
+    platform_usage: PlatformUsage | None = None
+    """What the platform accounted for the hosts, once they have ended; of the last job of the pool."""
 
 
 class ReuseKey(Struct, frozen=True, kw_only=True):
@@ -162,6 +165,8 @@ class Cluster(Struct, frozen=True, kw_only=True):
     """Numbers of the GPUs of this machine that its last job's hosts were given, by host."""
     kept_for: str = ""
     """Id of the array for whose next task the hosts are kept, if no keep-alive keeps them."""
+    platform_usage: PlatformUsage | None = None
+    """What the platform accounted for the hosts, once they have ended; None if it accounts nothing."""
     reason: str = ""
 
     def is_live(self) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from jupyter_smx.model.text import format_duration, format_size
+
 
 class Usage(Struct, frozen=True, kw_only=True):
     """Figures of all hosts of a job together, of one moment or the highest of each host; None is not known, never 0.
@@ -66,3 +68,32 @@ class JobUsage(Struct, frozen=True, kw_only=True):
     attempts: int = 1
     is_final: bool = False
     """Nothing more will come of this run."""
+
+
+class PlatformUsage(Struct, frozen=True, kw_only=True):
+    """What a platform accounted for the hosts of a cluster that has ended; None where it measured nothing.
+
+    ``name`` is the platform's own, as ``Slurm job 4711``, and ``state`` its word. ``cpu_seconds`` are of all hosts,
+    ``peak_memory_bytes`` is the largest resident set of one process or step, as the platform counts it.
+    """
+
+    name: str
+    state: str
+    nodes: int = 0
+    elapsed_seconds: float | None = None
+    cpu_seconds: float | None = None
+    peak_memory_bytes: int | None = None
+
+    def figures(self) -> str:
+        """Format the figures, as ``1 h 2 min on 2 nodes, 34 min of CPU time, at most 1.2 GiB of memory``."""
+        where = f" on {self.nodes} nodes" if self.nodes > 1 else ""
+        parts = (
+            "" if self.elapsed_seconds is None else f"{format_duration(self.elapsed_seconds)}{where}",
+            "" if self.cpu_seconds is None else f"{format_duration(self.cpu_seconds)} of CPU time",
+            f"at most {format_size(self.peak_memory_bytes)} of memory" if self.peak_memory_bytes else "",
+        )
+        return ", ".join(filter(None, parts))
+
+    def sentence(self) -> str:
+        """Format all of it, as ``Slurm job 4711: COMPLETED, 10 min, 4 min of CPU time``."""
+        return ", ".join(filter(None, (f"{self.name}: {self.state}", self.figures())))

@@ -98,6 +98,7 @@ def bill(job: Job, known: Catalogue, now: float, pace: StepPace | None = None) -
     """Return the bill of a job, line by line; ``pace`` is that of a live job, else its record has it."""
     pace = pace or job.pace
     charged = billable_seconds(job, now) + retained_seconds(job)
+    usage = job.warm_pool.platform_usage if job.warm_pool else None
     return Bill(
         steps=pace.steps if pace else None,
         step_seconds=pace.seconds if pace else None,
@@ -108,6 +109,7 @@ def bill(job: Job, known: Catalogue, now: float, pace: StepPace | None = None) -
         cost=job_cost(job, known, now),
         training_seconds=training_seconds(job, now),
         groups=tuple(_group_bill(group, charged, known) for group in job.spec.instance_groups),
+        accounted=usage.sentence() if usage else "",
     )
 
 

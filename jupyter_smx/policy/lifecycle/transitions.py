@@ -19,6 +19,7 @@ from jupyter_smx.model.status import ACTIVE_STEPS, DesiredState, SecondaryStatus
 from jupyter_smx.policy.lifecycle import image_pull, keep_alive
 
 if TYPE_CHECKING:
+    from jupyter_smx.model.results.usage import PlatformUsage
     from jupyter_smx.policy.lifecycle.keep_alive import KeepDecision
 
 _ATTEMPT_TIMINGS = ("committed", "sent", "received", "awake", "first_line", "exited", "ended")
@@ -276,6 +277,11 @@ def set_pool_reused(job: Job, by: str, retained: float) -> Job:
     """Record on the last job that another one reused its pool; ``retained`` is seconds idle."""
     pool = WarmPool(status=WarmPoolStatus.REUSED, reused_by_job=by, resource_retained_billable_seconds=round(retained))
     return replace(job, warm_pool=pool)
+
+
+def set_platform_usage(job: Job, usage: PlatformUsage) -> Job:
+    """Record on the last job of a pool what the platform accounted for the hosts; a job without a pool stays."""
+    return job if job.warm_pool is None else replace(job, warm_pool=replace(job.warm_pool, platform_usage=usage))
 
 
 def set_pool_terminated(job: Job, reason: str, retained: float) -> Job:

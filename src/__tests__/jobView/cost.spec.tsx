@@ -1,7 +1,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import React from 'react';
 
-import type { Attempt, SecondaryStatus, Transition } from '../../_types';
+import type { Bill, Attempt, SecondaryStatus, Transition } from '../../_types';
 import { Cost } from '../../jobView/sections/cost';
 import { job } from '../fixtures/examples';
 import { mount } from '../fixtures/elements';
@@ -26,6 +26,22 @@ describe('the cost of a job', () => {
     expect(node.textContent).toContain('$0.23 per hour');
     expect(node.textContent).toContain('1 min 40 s');
     expect(node.textContent).toContain('Cost$0.00639');
+  });
+
+  it('has what the platform accounted, and nothing from an older server', async () => {
+    const accounted = 'Slurm job 7: COMPLETED, 1 min';
+    const plain = record();
+    const text = async (bill: Bill): Promise<string> => {
+      const node = await mount(<Cost job={{ ...plain, bill }} now={5000} trans={trans} />);
+      return node.textContent ?? '';
+    };
+    expect(await text({ ...plain.bill, accounted })).toContain(
+      `Accounted by the platform${accounted}`
+    );
+    const older = { ...plain.bill, accounted: undefined } as unknown as Bill;
+    for (const bill of [plain.bill, older]) {
+      expect(await text(bill)).not.toContain('Accounted');
+    }
   });
 
   it('grows while the job runs', async () => {

@@ -44,6 +44,8 @@ export function Cost({ job, now, trans, advice = null }: ICostProps): JSX.Elemen
             trans.__('Idle time of pool'),
             job.warm_pool ? formatDuration(bill.retained_seconds, trans) : ''
           ],
+          // An older server has no accounts of platforms.
+          [trans.__('Accounted by the platform'), bill.accounted ?? ''],
           [isOver ? trans.__('Cost') : trans.__('Cost so far'), sumWords(sum, trans)],
           [trans.__('Cost per step'), stepWords(job, trans)]
         ]}

@@ -140,7 +140,8 @@ class FakeSlurm:
     def _sacct(self, _command: str, _data: bytes) -> Completed:
         if not self.accounting:
             return Completed(1, b"", "Slurm accounting storage is disabled")
-        return Completed(0, f"{self.accounting}|0:15|120\n".encode(), "")
+        rows = (f"11|{self.accounting}|120|01:30.500||2", f"11.batch|{self.accounting}|120|00:00.500|2048K|1")
+        return Completed(0, "\n".join(rows).encode(), "")
 
     def _sacctmgr(self, _command: str, _data: bytes) -> Completed:
         return Completed(1, b"", "You are not running a supported accounting_storage plugin")

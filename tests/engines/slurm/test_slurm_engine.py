@@ -238,7 +238,10 @@ async def test_a_cancelled_job_names_who_cancelled_it_where_slurm_keeps_accounts
     slurm.jobs[0].state = "CANCELLED"
     assert await engine.exit_reason("f00d", "algo-1") == "The Slurm job was cancelled."
     slurm.accounting = "CANCELLED by 0"
-    assert await engine.exit_reason("f00d", "algo-1") == "The Slurm job was cancelled by user 0."
+    assert await engine.exit_reason("f00d", "algo-1") == (
+        "The Slurm job was cancelled by user 0. It ran for 2 min on 2 nodes, 1 min 31 s of CPU time, at most 2.0 MiB "
+        "of memory."
+    )
 
 
 @pytest.mark.parametrize(("state", "words"), [("TIMEOUT", "time limit"), ("RUNNING", "")])

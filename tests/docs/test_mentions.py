@@ -19,6 +19,8 @@ from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
 from jupyter_smx.engines.remote.machine import MachineOptions
 from jupyter_smx.engines.remote.remote_engine import RemoteEngine
+from jupyter_smx.engines.slurm import job_options
+from jupyter_smx.engines.slurm.traits import SlurmTraits
 from jupyter_smx.engines.ssh.engine import SshEngine
 from jupyter_smx.kernel.magics.magics import SmxMagics
 from jupyter_smx.kernel.subcommands.table import rows_on
@@ -38,8 +40,10 @@ FOREIGN = {
     "--execute": "nbconvert",
     "--help-all": "traitlets",
     "--log-output": "papermill",
+    "--mail-type": "sbatch",
     "--no-progress-bar": "papermill",
     "--output": "nbconvert",
+    "--overlap": "srun",
     "--paths": "jupyter",
     "--to": "nbconvert",
     "--upgrade": "pip",
@@ -163,6 +167,13 @@ def test_the_page_on_ssh_names_every_trait_and_every_option_of_a_machine() -> No
     own = [name for kind in (RemoteEngine, SshEngine) for name in kind.class_own_traits(config=True)]
     known = {*own, *MachineOptions.__struct_fields__} - {"data_dir"}
     assert sorted(name for name in known if not mentions(page, name)) == []
+
+
+def test_the_page_on_slurm_names_every_trait_and_every_option_of_a_job() -> None:
+    page = (DOCS / "users/howto/slurm.md").read_text(encoding="utf-8")
+    own = [*SlurmTraits.class_own_traits(config=True)]
+    assert [name for name in own if not mentions(page, name)] == []
+    assert [name for name in job_options.NAMES if f"`{name}" not in page] == []
 
 
 def test_the_cures_on_the_page_on_ssh_are_of_sentences_that_there_are() -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
-from traitlets import default
 
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.engines.base import DOCTOR_TIMEOUT, Observation
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
     from jupyter_smx.model.results.usage import PlatformUsage
     from jupyter_smx.model.spec.instance import InstanceType
 
-_OBSERVE_INTERVAL = 30.0
-"""Seconds between two looks: a scheduler serves many people."""
 _LOOKS = 6
 """Looks that fit into the interval of observations, where streams break: an answer of five seconds before counts."""
 _STEP_TIMEOUT = 20.0
@@ -62,10 +59,6 @@ class SlurmEngine(SlurmTraits):
     """Runs hosts on the nodes of an allocation, which Slurm schedules once for each warm pool."""
 
     name: ClassVar[str] = "slurm"
-
-    @default("observe_interval")
-    def _default_observe_interval(self) -> float:
-        return _OBSERVE_INTERVAL
 
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)

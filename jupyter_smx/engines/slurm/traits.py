@@ -86,6 +86,14 @@ class SlurmTraits(RemoteEngineBase):
             "is shared, results are copied there instead."
         ),
     ).tag(config=True)
+    observe_interval = Float(
+        30.0,
+        min=1.0,
+        help=(
+            "Seconds between two looks at the jobs of the user, one for all clusters. A stream that breaks is looked "
+            "at sooner, at most once in a sixth of it."
+        ),
+    ).tag(config=True)
     command_timeout = Float(30.0, min=1.0, help="Seconds after which a program of Slurm is taken as unanswered.").tag(
         config=True
     )

@@ -35,9 +35,12 @@ def rate(groups: Iterable[InstanceGroup], known: Catalogue) -> float | None:
 
 
 def counted_nodes(groups: Iterable[InstanceGroup], known: Catalogue, *, in_allocation: bool) -> int:
-    """Count the hosts whose time counts as node hours: those of an allocation that has no price; else 0."""
+    """Count the hosts whose time counts as node hours: those of an allocation without a price; else 0.
+
+    A price of zero is that of hosts on the user's own machine, and says nothing of an allocation.
+    """
     groups = tuple(groups)
-    return sum(group.instance_count for group in groups) if in_allocation and rate(groups, known) is None else 0
+    return sum(group.instance_count for group in groups) if in_allocation and not rate(groups, known) else 0
 
 
 def cost(groups: Iterable[InstanceGroup], seconds: float, known: Catalogue) -> float | None:

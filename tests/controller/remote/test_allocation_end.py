@@ -65,7 +65,8 @@ def test_the_doctor_says_of_a_cluster_what_it_waits_for_and_how_long_it_stays(re
 
 
 @pytest.mark.parametrize(
-    ("price", "allocation", "nodes"), [(None, ALLOCATION, 2), (0.5, ALLOCATION, 0), (None, None, 0)]
+    ("price", "allocation", "nodes"),
+    [(None, ALLOCATION, 2), (0.0, ALLOCATION, 2), (0.5, ALLOCATION, 0), (None, None, 0)],
 )
 def test_idle_time_of_an_allocation_counts_node_hours_unless_its_type_has_a_price(
     remote: Simulation, price: float | None, allocation: float | None, nodes: int
@@ -82,4 +83,4 @@ def test_idle_time_of_an_allocation_counts_node_hours_unless_its_type_has_a_pric
     assert (row.idle_cost is None) == (price is None)
     page = pools_page([row], remote.world.clock())[0]
     assert ("0.20 node hours" in page) == (nodes == 2)
-    assert ("$0.10" in page) == (price is not None)
+    assert ("$" in page) == bool(price)

@@ -1,0 +1,63 @@
+"""A cluster with accounts: their names are completed, and the record of a job has what was accounted."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from worlds.slurm.cluster_files import ACCOUNT
+from worlds.slurm.slurm_world import SlurmWorld, unavailable_reason
+
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from slurm_controller import SlurmControllerWorld
+
+pytestmark = pytest.mark.heavy("slurm")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmWorld]:
+    """Give a cluster with accounts."""
+    why = unavailable_reason(accounting=True)
+    if why:
+        must = os.environ.get("CI") and os.geteuid() == 0
+        raise (pytest.fail if must else pytest.skip).Exception(why)
+    world = SlurmWorld.create(tmp_path_factory.mktemp("slurm") / "w", accounting=True)
+    yield world
+    world.close()
+
+
+def test_the_record_of_the_last_job_has_what_slurm_accounted(slurm_controller: SlurmControllerWorld) -> None:
+    job = slurm_controller.run(keep_alive=600)
+    number = slurm_controller.job_id()
+    (pool,) = slurm_controller.pools()
+    assert pool.nodes == 1
+    slurm_controller.client.release(pool.name)
+
+    def accounted() -> str:
+        return slurm_controller.client.job_bill(job.id).bill.accounted
+
+    eventually_blocking(accounted, "the pool has ended", within=60.0)
+    assert accounted().startswith(f"Slurm job {number}: C"), accounted()
+    assert " of CPU time" in accounted()
+
+
+def test_accounts_of_the_user_are_completed(slurm_controller: SlurmControllerWorld) -> None:
+    def options() -> dict[str, tuple[str, ...]]:
+        return slurm_controller.client.engine_names("slurm").options
+
+    eventually_blocking(lambda: ACCOUNT in options()["account"], "Slurm was asked in the background", within=30.0)
+    assert "main" in options()["partition"]
+    assert options()["qos"]
+
+
+def test_an_account_of_a_job_that_the_user_does_not_have_is_refused_with_the_accounts(
+    slurm_controller: SlurmControllerWorld,
+) -> None:
+    record = slurm_controller.submit(engine_options={"account": "physics"}).wait()
+    assert record.state.value == "Failed"
+    assert f"Your accounts are {ACCOUNT}" in record.failure_text()

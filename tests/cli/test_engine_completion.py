@@ -52,13 +52,17 @@ def tab(terminal: Terminal, line: str) -> list[str]:
 def test_tab_offers_engines_machines_environments_and_types(terminal_with_machines: Terminal) -> None:
     pytest.importorskip("argcomplete")
     expected = {
-        "run --engine ": ["docker", "local", "ssh"],
-        "run --engine s": ["ssh", *BOXES],
+        "run --engine ": ["docker", "local", "slurm", "ssh"],
+        "run --engine s": ["slurm", "ssh"],
+        "run --engine ss": ["ssh", *BOXES],
         "run --engine ssh:": BOXES,
         "doctor --engine ssh:g": BOXES[1:3],
         "run --engine ssh:gpu-box --python t": ["tf", "torch"],
         "run --engine ssh:cpu-box --python t": ["tf"],
         "run --engine ssh:gpu-box -t gpu": ["gpu-box"],
         "run --engine local -t gpu": [],
+        "run --engine slurm --engine-option ex": ["exclusive="],
+        "run --engine slurm --engine-option exclusive=": ["exclusive=false", "exclusive=true"],
+        "run --engine local --engine-option ex": [],
     }
     assert {line: tab(terminal_with_machines, f"jupyter-smx {line}") for line in expected} == expected

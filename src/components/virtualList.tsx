@@ -2,7 +2,7 @@
 
 import type { Range, Virtualizer } from '@tanstack/react-virtual';
 import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
-import React, { useEffect, useRef, useState } from 'react';
+import React, { useCallback, useEffect, useRef, useState } from 'react';
 
 /** What a row spreads over its `li`. */
 export type RowAttributes = React.LiHTMLAttributes<HTMLLIElement> & {
@@ -26,6 +26,8 @@ export interface IVirtualListProps<T> {
   onFold?: (item: T, isOpen: boolean) => void;
   /** The Delete key on a row. */
   onDelete?: (item: T) => void;
+  /** False if the rows take no focus, and their buttons stay tab stops; the keys that go from row to row do nothing then. */
+  hasRowFocus?: boolean;
   /** What comes after the last row: another one for each page that was read, null where nothing comes. */
   page?: string | null;
   /** The last row is in sight, and a page comes after it. */
@@ -36,14 +38,15 @@ export interface IVirtualListProps<T> {
 const OVERSCAN = 6;
 
 export function VirtualList<T extends { id: string }>(props: IVirtualListProps<T>): JSX.Element {
-  const { items, label, scroller, estimate, page = null, onEnd } = props;
+  const { items, label, scroller, estimate, hasRowFocus = true, page = null, onEnd } = props;
   const [current, setCurrent] = useState<string | null>(null);
   const at = usePlace(items, current);
   const virtualizer = useVirtualizer<HTMLElement, HTMLLIElement>({
     count: items.length,
     getScrollElement: () => scroller,
     estimateSize: () => estimate,
-    getItemKey: index => items[index].id,
+    // With another function, all rows are placed anew at each scroll event.
+    getItemKey: useCallback((index: number) => items[index].id, [items]),
     overscan: OVERSCAN,
     // The current row may hold the focus, which is lost with it.
     rangeExtractor: range => withRow(range, at)
@@ -57,7 +60,7 @@ export function VirtualList<T extends { id: string }>(props: IVirtualListProps<T
       className="jp-smx-list jp-smx-rows"
       aria-label={label}
       style={{ height: virtualizer.getTotalSize() }}
-      {...keys}
+      {...(hasRowFocus ? keys : {})}
     >
       {drawn.map(({ index, start }) => {
         const item = items[index];
@@ -66,7 +69,7 @@ export function VirtualList<T extends { id: string }>(props: IVirtualListProps<T
           'data-index': index,
           'aria-setsize': items.length,
           'aria-posinset': index + 1,
-          tabIndex: index === at ? 0 : -1,
+          tabIndex: hasRowFocus ? (index === at ? 0 : -1) : undefined,
           style: { transform: `translateY(${start}px)` },
           onFocus: () => setCurrent(item.id)
         };

@@ -7,6 +7,9 @@ import { SplitPanel } from '@lumino/widgets';
 /** Pixels for rounding, so that a section without more rows has no scrollbar. */
 const SLACK = 1;
 
+/** Pixels that no panel has: content as high as that limits nothing, and the panel need not follow its height. */
+const UNLIMITED = 5000;
+
 export class ContentHeight implements IDisposable {
   constructor(private readonly widget: Widget) {}
 
@@ -31,11 +34,12 @@ export class ContentHeight implements IDisposable {
 
   private _apply(height: number): void {
     // A section that is collapsed or hidden has no height, and shows its rows when it is opened.
-    const limit = `${Math.ceil(height) + SLACK}px`;
+    const limit = height < UNLIMITED ? `${Math.ceil(height) + SLACK}px` : 'none';
     const { node, parent } = this.widget;
     if (height === 0 || node.style.maxHeight === limit) {
       return;
     }
+    // False without a limit, whose number is not a number.
     const wasWhole = node.offsetHeight + SLACK >= Number.parseFloat(node.style.maxHeight);
     node.style.maxHeight = limit;
     parent?.fit();

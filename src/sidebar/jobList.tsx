@@ -1,7 +1,7 @@
 // Lists of jobs: one row for each job, one for each array, which unfolds into its tasks.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
-import React, { useState } from 'react';
+import React, { memo, useState } from 'react';
 
 import type { ArraySummary, JobSummary, PoolSummary } from '../_types';
 import type { IArrayActions } from '../components/arrayRow';
@@ -28,7 +28,7 @@ import { formatUsage } from '../format/usageText';
 import type { ListRow } from '../state/arrays';
 import { arrayStatus, buildRows, taskName } from '../state/arrays';
 import { isFinal } from '../state/state';
-import type { Trends } from '../state/trends';
+import type { ITrend, Trends } from '../state/trends';
 
 export interface IJobListProps extends IJobActions, IArrayActions {
   jobs: readonly JobSummary[];
@@ -135,9 +135,9 @@ export interface IJobRowProps extends IJobActions {
   isDisabled: boolean;
 }
 
-function JobRow(props: IJobRowProps): JSX.Element {
-  const { job, isTask, pools, now, trends, trans, place } = props;
-  const isOver = isFinal(job);
+/** The place of a row changes while the list scrolls and grows; its content is drawn again only if it changed. */
+function JobRow({ pools, trends, place, now, ...content }: IJobRowProps): JSX.Element {
+  const { job, isTask } = content;
   return (
     <li
       className="jp-smx-row"
@@ -146,20 +146,51 @@ function JobRow(props: IJobRowProps): JSX.Element {
       data-task={isTask || undefined}
       {...place}
     >
+      <JobRowContent
+        {...content}
+        pool={pools.get(job.pool)}
+        trend={trends.get(job.id)}
+        now={jobRowTime(job, now)}
+      />
+    </li>
+  );
+}
+
+const MINUTE = 60;
+
+/**
+ * Return the moment that a row shows: a running job has a clock with seconds, a finished one the time of its end. The
+ * moment stays the same until one of them shows something else, so that events do not draw the row again.
+ */
+function jobRowTime(job: Pick<JobSummary, 'created_at' | 'ended_at'>, now: number): number {
+  const [since, step] = job.ended_at === null ? [job.created_at, 1] : [job.ended_at, MINUTE];
+  // The middle of a step: rounding cannot move it into the step before.
+  return since + (Math.floor((now - since) / step) + 0.5) * step;
+}
+
+type IJobRowContentProps = Omit<IJobRowProps, 'pools' | 'trends' | 'place'> & {
+  pool?: PoolSummary;
+  trend?: ITrend;
+};
+
+const JobRowContent = memo((props: IJobRowContentProps): JSX.Element => {
+  const { job, isTask, pool, trend, now, trans } = props;
+  return (
+    <>
       <StatusIcon job={job} />
       <div className="jp-smx-row-text">
         <div className="jp-smx-row-title">
           <JobName name={isTask ? taskName(job, trans) : job.name} title={job.name} />
         </div>
-        <Details job={job} isTask={isTask} pool={pools.get(job.pool)} now={now} trans={trans} />
+        <Details job={job} isTask={isTask} pool={pool} now={now} trans={trans} />
         <JobProgress job={job} trans={trans} />
         <JobRemark job={job} trans={trans} />
-        {isOver ? null : <JobMetrics job={job} trend={trends.get(job.id)} trans={trans} />}
+        {isFinal(job) ? null : <JobMetrics job={job} trend={trend} trans={trans} />}
       </div>
       <JobButtons {...props} />
-    </li>
+    </>
   );
-}
+});
 
 /** The second line of a row: its state and its time first, then where it ran and what it measured. */
 function Details(

@@ -92,6 +92,7 @@ export class PoolsView extends ListView {
         now={this.now()}
         trans={this.trans}
         empty={this.emptyWords(all.length > 0, keep)}
+        scroller={this.node}
         isDisabled={!isReachable(this.model.state)}
         onExtend={itemCommandRunner(this.commands, CommandIDs.extendPool)}
         onRelease={itemCommandRunner(this.commands, CommandIDs.releasePool)}

@@ -1,12 +1,13 @@
 // Rows of warm pools: what they are, how long they stay, and the two things that one can do about that.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
+import React, { memo } from 'react';
 
 import type { JobSummary, PoolSummary } from '../_types';
 import { InlineList, OptionText } from '../components/inlineText';
 import { JobName } from '../components/jobName';
 import { TextButton } from '../components/textButton';
+import { VirtualList } from '../components/virtualList';
 import {
   formatAllocation,
   formatEngine,
@@ -42,11 +43,14 @@ export interface IPoolListProps extends IPoolActions {
   trans: TranslationBundle;
   /** What stands there when there is no pool. */
   empty: string;
+  /** The element in which the list scrolls. */
+  scroller: HTMLElement;
   /** The server does not answer: the buttons do nothing. */
   isDisabled: boolean;
 }
 
-export function PoolList({ pools, empty, ...row }: IPoolListProps): JSX.Element {
+export function PoolList(props: IPoolListProps): JSX.Element {
+  const { pools, jobs, empty, now, scroller, ...row } = props;
   const { trans } = row;
   if (pools.length === 0) {
     return (
@@ -56,38 +60,64 @@ export function PoolList({ pools, empty, ...row }: IPoolListProps): JSX.Element 
     );
   }
   return (
-    <ul className="jp-smx-list" aria-label={trans.__('Warm pools')}>
-      {pools.map(pool => (
-        <PoolRow key={pool.id} pool={pool} {...row} />
-      ))}
-    </ul>
+    <VirtualList<IPool>
+      items={pools}
+      label={trans.__('Warm pools')}
+      scroller={scroller}
+      estimate={ROW}
+      hasRowFocus={false}
+    >
+      {(pool, place) => {
+        // Hosts that do not exist yet wait for what the job says.
+        const job = pool.state === 'Provisioning' ? jobs.get(pool.id) : undefined;
+        return (
+          <li className="jp-smx-row" data-state={pool.state} data-pool={pool.id} {...place}>
+            <PoolRowContent pool={pool} job={job} now={poolRowTime(pool, job, now)} {...row} />
+          </li>
+        );
+      }}
+    </VirtualList>
   );
 }
 
-function PoolRow(
-  props: IPoolActions & Omit<IPoolListProps, 'pools' | 'empty'> & { pool: IPool }
-): JSX.Element {
-  const { pool, jobs, now, trans } = props;
-  const left = remainingSeconds(pool, now);
-  // Hosts that do not exist yet wait for what the job says.
-  const job = pool.state === 'Provisioning' ? jobs.get(pool.id) : undefined;
-  return (
-    <li className="jp-smx-row" data-state={pool.state} data-pool={pool.id}>
-      <div className="jp-smx-row-text">
-        <div className="jp-smx-row-title">
-          <JobName name={pool.name} title={trans.__('%1: %2', pool.name, pool.instances)} />
-          <Countdown left={left} trans={trans} />
-        </div>
-        <InlineList words={poolWords(pool, job, now, trans)} />
-        <Remark text={job ? formatRemark(job, trans) : ''} />
-        <Remark text={pool.unreachable} />
-        <Remark text={pool.disk_wait} />
-        <PoolReason pool={pool} trans={trans} />
-        {left === null ? null : <PoolButtons {...props} />}
-      </div>
-    </li>
-  );
+/** Pixels of a row of two lines. */
+const ROW = 41;
+
+/**
+ * Return the moment that a row shows. It stays the same until its countdown shows something else, and always if nothing
+ * in the row depends on the time, so that events do not draw the row again.
+ */
+function poolRowTime(pool: IPool, job: JobSummary | undefined, now: number): number {
+  const end = pool.expires_at ?? pool.allocation_ends_at ?? job?.expected_start_at ?? null;
+  // The middle of a second: rounding cannot move it into the second before.
+  return end === null ? 0 : end - Math.floor(end - now) - 0.5;
 }
+
+interface IPoolRowContentProps extends IPoolActions, Pick<IPoolListProps, 'trans' | 'isDisabled'> {
+  pool: IPool;
+  /** The job for which hosts are provisioned. */
+  job?: JobSummary;
+  now: number;
+}
+
+const PoolRowContent = memo((props: IPoolRowContentProps): JSX.Element => {
+  const { pool, job, now, trans } = props;
+  const left = remainingSeconds(pool, now);
+  return (
+    <div className="jp-smx-row-text">
+      <div className="jp-smx-row-title">
+        <JobName name={pool.name} title={trans.__('%1: %2', pool.name, pool.instances)} />
+        <Countdown left={left} trans={trans} />
+      </div>
+      <InlineList words={poolWords(pool, job, now, trans)} />
+      <Remark text={job ? formatRemark(job, trans) : ''} />
+      <Remark text={pool.unreachable} />
+      <Remark text={pool.disk_wait} />
+      <PoolReason pool={pool} trans={trans} />
+      {left === null ? null : <PoolButtons {...props} />}
+    </div>
+  );
+});
 
 /** A sentence of the server about a pool. */
 function Remark({ text }: { text: string }): JSX.Element | null {

@@ -71,15 +71,14 @@ export abstract class SectionView extends LiveWidget {
 
   /** What the rows of a list of jobs can do here. */
   private _jobActions(): IJobActions & IArrayActions {
-    const { commands, filter } = this;
-    const deleteArray = commandRunner(commands, CommandIDs.deleteArray);
+    const { commands } = this;
     return {
       onStop: itemCommandRunner(commands, CommandIDs.stopJob),
       onDelete: itemCommandRunner(commands, CommandIDs.deleteJob),
       onRerun: itemCommandRunner(commands, CommandIDs.rerunJob),
       onCompare: itemCommandRunner(commands, CommandIDs.compareJobs),
       onStopArray: itemCommandRunner(commands, CommandIDs.stopArray),
-      onDeleteArray: deleteArray && (({ id }) => deleteArray({ id, filter: filter.text })),
+      onDeleteArray: commands.hasCommand(CommandIDs.deleteArray) ? this._deleteArray : undefined,
       onOpen:
         itemCommandRunner(commands, CommandIDs.openJob) ??
         itemCommandRunner(commands, CommandIDs.openLog)
@@ -110,6 +109,11 @@ export abstract class SectionView extends LiveWidget {
   protected isKnown(): boolean {
     return isStateKnown(this.model.state);
   }
+
+  /** One function for all renderings: memoized rows are drawn again if they get another one. */
+  private readonly _deleteArray = ({ id }: { id: string }): void => {
+    commandRunner(this.commands, CommandIDs.deleteArray)?.({ id, filter: this.filter.text });
+  };
 
   /** One function for all renderings: React calls another one with null and with the element again. */
   private readonly _content = (content: HTMLElement | null): void => this.onContent(content);

@@ -280,6 +280,13 @@ describe('the height of a section', () => {
     report();
     expect(widget.node.style.maxHeight).toBe('178px');
     expect(share).toHaveBeenCalledTimes(1);
+    // Content that is higher than any panel limits nothing, and the panel is laid out once for all such heights.
+    pixels = 5000;
+    report();
+    pixels = 9000;
+    report();
+    expect(widget.node.style.maxHeight).toBe('none');
+    expect(fit).toHaveBeenCalledTimes(4);
     height.dispose();
     expect(disconnect).toHaveBeenCalledTimes(1);
     window.ResizeObserver = before;

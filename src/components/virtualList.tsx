@@ -34,6 +34,12 @@ export interface IVirtualListProps<T> {
   onEnd?: () => void;
 }
 
+/**
+ * Pixels of a row with a name and one line of details, in Lab's own font size. Rows are placed and drawn again if they
+ * turn out to have another height, so that most rows of a long list should have this one.
+ */
+export const TWO_LINE_ROW = 41;
+
 /** Rows that are drawn beyond those in sight. */
 const OVERSCAN = 6;
 

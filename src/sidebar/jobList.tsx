@@ -13,7 +13,7 @@ import { JobName } from '../components/jobName';
 import { JobExpectedDuration, JobMetrics, JobProgress, JobRemark } from '../components/jobProgress';
 import { JobDuration, StatusIcon } from '../components/jobStatus';
 import type { RowAttributes } from '../components/virtualList';
-import { useLoadMore, VirtualList } from '../components/virtualList';
+import { TWO_LINE_ROW, useLoadMore, VirtualList } from '../components/virtualList';
 import {
   formatAllocation,
   formatImage,
@@ -53,8 +53,8 @@ export interface IJobListProps extends IJobActions, IArrayActions {
   isDisabled: boolean;
 }
 
-/** Pixels of a row of two lines, and characters of a reason in a tooltip. */
-const [ROW, WHY_LIMIT] = [48, 600];
+/** Characters of a reason in a tooltip. */
+const WHY_LIMIT = 600;
 
 export function JobList(props: IJobListProps): JSX.Element {
   const { jobs, arrays, label, empty, scroller, page = null, onEnd, ...row } = props;
@@ -67,7 +67,7 @@ export function JobList(props: IJobListProps): JSX.Element {
       items={buildRows(jobs, arrays, open)}
       label={label}
       scroller={scroller}
-      estimate={ROW}
+      estimate={TWO_LINE_ROW}
       page={page}
       onEnd={onEnd}
       onOpen={one => ('job' in one ? row.onOpen?.(one.job) : fold(one.id, !one.isOpen))}

@@ -7,7 +7,7 @@ import type { JobSummary, PoolSummary } from '../_types';
 import { InlineList, OptionText } from '../components/inlineText';
 import { JobName } from '../components/jobName';
 import { TextButton } from '../components/textButton';
-import { VirtualList } from '../components/virtualList';
+import { TWO_LINE_ROW, VirtualList } from '../components/virtualList';
 import {
   formatAllocation,
   formatEngine,
@@ -64,7 +64,7 @@ export function PoolList(props: IPoolListProps): JSX.Element {
       items={pools}
       label={trans.__('Warm pools')}
       scroller={scroller}
-      estimate={ROW}
+      estimate={TWO_LINE_ROW}
       hasRowFocus={false}
     >
       {(pool, place) => {
@@ -79,9 +79,6 @@ export function PoolList(props: IPoolListProps): JSX.Element {
     </VirtualList>
   );
 }
-
-/** Pixels of a row of two lines. */
-const ROW = 41;
 
 /**
  * Return the moment that a row shows. It stays the same until its countdown shows something else, and always if nothing

@@ -18,6 +18,7 @@ LOOPBACK = "127.0.0.1"
 class HostConfig(NamedTuple):
     """Names, shares and limits of one host; ``idle_limit`` and ``grace`` are seconds, ``threads`` counts CPUs.
 
+    ``signals_jobs`` means that a scheduler sends SIGTERM to the jobs of the host, too.
     ``notice_grace`` is the number of seconds from SIGTERM to the agent until its machine is taken away; 0 ends the host
     at once.
 
@@ -61,6 +62,7 @@ class HostConfig(NamedTuple):
     disk_patience: float
     """Seconds for which the end of a job waits for room on a full disk."""
     notice_grace: float
+    signals_jobs: bool
     keep_uncollected: float
     preload_memory: int
     input_hash_limit: int
@@ -122,6 +124,7 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         grace=float(raw.get("grace", 120.0)),
         disk_patience=float(raw.get("disk_patience", disk_wait.LIMIT)),
         notice_grace=float(raw.get("notice_grace", 30.0)),
+        signals_jobs=bool(raw.get("signals_jobs", False)),
         keep_uncollected=float(raw.get("keep_uncollected") or 0.0),
         preload_memory=int(raw.get("preload_memory") or 0),
         input_hash_limit=int(raw.get("input_hash_limit", 1024)),

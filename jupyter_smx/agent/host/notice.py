@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Optional
 
 MAX_JOB_SECONDS = 120.0
 """Maximum seconds between SIGTERM and SIGKILL, as on SageMaker, if the machine stays that long."""
+_SAME_MOMENT = 0.2
+"""Seconds between signals that a scheduler sends to a job and to its agent, and until a job ended by that."""
+_LONG_JOB = 0.5
+"""Seconds of a job, from which on it may wait for a notice after its exit."""
 _LONGEST_RESERVE = 6.0
 _RESERVED_SHARE = 0.3
 
@@ -32,3 +37,20 @@ def announced_seconds(path: str, default: float) -> float:
             return max(0.0, float(json.loads(file.read(1024))["seconds"]))
     except (OSError, ValueError, KeyError, TypeError):
         return default
+
+
+def came_with_exit(exited: Optional[float], now: float) -> bool:
+    """Return True if a notice of ``now`` was the reason of an exit a moment before; seconds since the epoch.
+
+    A scheduler signals the processes of a job in any order, so a job may exit before its agent has the notice.
+    """
+    return exited is not None and now - exited <= _SAME_MOMENT
+
+
+def exit_pause(awake: Optional[float], exited: Optional[float]) -> float:
+    """Return the seconds that a notice has to come after an exit; a short job does not wait for one.
+
+    ``awake`` is when the code of the job began; both are seconds since the epoch.
+    """
+    is_long = awake is not None and exited is not None and exited - awake >= _LONG_JOB
+    return _SAME_MOMENT / 2 if is_long else 0.0

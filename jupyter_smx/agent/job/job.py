@@ -19,7 +19,7 @@ from jupyter_smx.agent.code import packages, sourcedir, variable_reason
 from jupyter_smx.agent.code.environ import job_changes
 from jupyter_smx.agent.contract import failure, script
 from jupyter_smx.agent.forkserver import child_protocol
-from jupyter_smx.agent.host import spool
+from jupyter_smx.agent.host import notice, spool
 from jupyter_smx.agent.host.end_record import cause_of
 from jupyter_smx.agent.host.job_entry import JobEntry
 from jupyter_smx.agent.host.termination import Termination
@@ -325,12 +325,13 @@ class Job(JobEntry):
 
         If the job's own limit ends before the machine, that is the cause: an allocation may be as long as the limit.
         """
-        if self.phase in ("staging", "running"):
-            self.errors.append(
-                f"host: the machine was taken away; its notice came {self.host.notice_seconds:g} s before."
-            )
-            is_over = self._limit_at - time.monotonic() <= self.host.notice_seconds
-            self.stop(grace, "max_runtime" if is_over else "interrupted")
+        seconds = self.host.notice_seconds
+        has_just_exited = self.phase == "archiving" and notice.came_with_exit(self.at["exited"], self._clock.now())
+        if self.phase in ("staging", "running") or has_just_exited:
+            self.errors.append(f"host: the machine was taken away; its notice came {seconds:g} s before.")
+            cause = "max_runtime" if self._limit_at - time.monotonic() <= seconds else "interrupted"
+            self.termination.cause = self.termination.cause or (cause if has_just_exited else "")
+            self.stop(grace, cause)
 
     def _on_max_run(self) -> None:
         self.stop(float(self.spec.get("grace", self.host.config.grace)), "max_runtime")
@@ -365,7 +366,8 @@ class Job(JobEntry):
         self._send_disk_wait("")  # its process may have been killed while it waited
         self.send_event("exited", at=self.at["exited"])
         self._read_end_cause(status)
-        self._shut_down()
+        pause = notice.exit_pause(self.at["awake"], self.at["exited"]) if self.host.config.signals_jobs else 0.0
+        self.host.loop.later(pause, self._shut_down) if pause else self._shut_down()
 
     def _read_end_cause(self, status: Optional[int]) -> None:
         """Find out, before anything is removed, what only this host can see of an end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import threading
@@ -57,6 +58,9 @@ def relay(socket_path: str, form: str = "") -> int:
     For machines on which sshd forwards no sockets. The first byte of the output reports that the socket is connected,
     unless ``form`` is ``plain``.
     """
+    # A scheduler that ends a job sends SIGTERM to all its processes. The agent then reports over this stream how its
+    # job ended, and closes it.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     agent = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         agent.connect(socket_path)

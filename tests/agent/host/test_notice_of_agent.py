@@ -66,6 +66,41 @@ def test_a_job_saves_its_work_and_its_controller_reads_it(start: Callable[[float
     assert agent.wait() == 0
 
 
+def test_a_job_that_exited_by_the_same_signal_before_the_notice_was_interrupted(
+    start: Callable[[float], Agent],
+) -> None:
+    agent = start(20.0)
+    source = "import os\nopen(os.environ['SM_MODEL_DIR'] + '/big', 'wb').write(os.urandom(50_000_000))"
+    job, _lease = agent.start(source)
+    agent.client.event("exited")
+    give_notice(agent)
+    record = agent.end_of(job)
+    assert (record["cause"], record["exit_code"]) == ("interrupted", 0)
+
+
+def test_an_exit_long_before_a_notice_has_a_reason_of_its_own() -> None:
+    assert notice.came_with_exit(100.0, 100.1)
+    assert not notice.came_with_exit(100.0, 101.0)
+    assert not notice.came_with_exit(None, 101.0)
+
+
+def test_a_long_job_waits_for_a_notice_where_its_processes_are_signalled_too(
+    start_agent: Callable[..., Agent],
+) -> None:
+    agent = start_agent(notice_grace=20.0, signals_jobs=True)
+    job, _lease = agent.start("import threading\nthreading.Event().wait(0.6)")
+    agent.client.event("exited")
+    give_notice(agent)
+    assert agent.end_of(job)["cause"] == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("awake", "exited", "waits"), [(100.0, 100.1, False), (100.0, 101.0, True), (None, 101.0, False)]
+)
+def test_a_short_job_does_not_wait_for_a_notice(awake: float | None, exited: float, *, waits: bool) -> None:
+    assert bool(notice.exit_pause(awake, exited)) is waits
+
+
 def test_a_job_that_ignores_the_notice_is_killed_in_time_and_has_its_record(start: Callable[[float], Agent]) -> None:
     agent = start(3.0)
     job = begin(agent, "import os\nprint(os.getpid(), flush=True)\n" + STUBBORN)

@@ -82,3 +82,21 @@ def test_a_socket_becomes_a_command_for_one_connection(tmp_path: Path) -> None:
             stream.write(b"\x00\xff\n")
             assert stream.readline() == b"\x00\xff\n"
     assert not path.parent.exists()
+
+
+@pytest.mark.processes
+def test_a_relay_carries_what_an_agent_says_after_a_signal_to_all_processes_of_a_job(tmp_path: Path) -> None:
+    path = tmp_path / "agent.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.fspath(path))
+        listener.listen()
+        words = [sys.executable, "-m", "jupyter_smx.agent", "remote", "relay", os.fspath(tmp_path), os.fspath(path)]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as relay:
+            assert relay.stdout is not None
+            assert relay.stdout.read(1) == b"+"
+            agent, _ = listener.accept()
+            with agent:
+                relay.terminate()
+                agent.sendall(b"saved")
+            assert relay.stdout.read() == b"saved"
+        assert relay.returncode == 0

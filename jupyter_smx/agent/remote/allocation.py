@@ -23,10 +23,12 @@ import struct
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 EXIT_OLDER_JOB = 94
 """Exit code of a pilot that found an older job of its name."""
+EXIT_REQUEUED = 92
+"""Exit code of a pilot whose job ran before: its hosts ended with that run, and the controller decides what follows."""
 EXIT_FOLDER = 93
 """Exit code of a parent that cannot use the folder of hosts."""
 NOTICE = "notice.json"
@@ -99,6 +101,11 @@ def is_older_job_queued(job: str, listed: str) -> bool:
     return any(found.isdigit() and int(found) < int(job) for found in ids)
 
 
+def is_requeued(variables: Mapping[str, str]) -> bool:
+    """Return True if the scheduler started this job before, as an administrator may ask it to; pure."""
+    return variables.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
+
+
 def _has_older_job(plan: Dict[str, Any]) -> bool:
     """Ask the scheduler for jobs of the same name; an answer that does not come is no reason to end."""
     words = ["squeue", "--noheader", f"--user={os.getuid()}", f"--name={plan['name']}", "--format=%i"]
@@ -112,6 +119,9 @@ def _has_older_job(plan: Dict[str, Any]) -> bool:
 
 def pilot(plan: Dict[str, Any], source: str) -> int:
     """Start a step for each group, and end all of them with the first parent that ends; return an exit code."""
+    if is_requeued(os.environ):
+        log("ends: the job was queued again, and its hosts ended with its first run")
+        return EXIT_REQUEUED
     if _has_older_job(plan):
         log(f"ends: an older job has the name {plan['name']}")
         return EXIT_OLDER_JOB

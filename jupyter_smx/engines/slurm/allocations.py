@@ -207,14 +207,17 @@ class Allocations:
         """
         details = await self._client.describe(job)
         state = details.get("JobState", "")
+        if reasons.is_requeued(details):
+            return reasons.end_sentence(state, details)
         if state in reasons.RUNNING:
             return reasons.notice_sentence(details, self._wall_clock(), notice)
         if state in reasons.PENDING:
             return ""
         accounted = await self._accounted_soon(job)
-        if accounted is not None and state in ("", "CANCELLED"):
-            # Slurm forgets soon, and only its accounting has the user that cancelled a job.
-            state = accounted.state
+        if accounted is not None and state in ("", "CANCELLED", *reasons.COMPLETING):
+            # Slurm forgets soon, shows no reason while it ends processes, and only its accounting has the user that
+            # cancelled a job.
+            state = accounted.state if reasons.is_final(accounted.state) else state
         figures = platform_usage(job, accounted).figures() if accounted is not None else ""
         return f"{reasons.end_sentence(state, details)}{f' It ran for {figures}.' if figures else ''}"
 

@@ -114,13 +114,14 @@ def _pending(record: AllocationRecord, rows: Sequence[QueueRow], node_counts: Ma
 def observe(record: AllocationRecord | None, job: str, jobs: Jobs, now: float, *, has_hosts: bool) -> Observation:
     """Conclude the state of a cluster from Slurm's present answer.
 
-    ``job`` is the id of its job by the record or the handle, "" while there is none.
+    ``job`` is the id of its job by the record or the handle, "" while there is none. A job that waits again after it
+    had hosts was queued again by Slurm: they ended.
     """
     if not job:
         return Observation.GONE if record is None else Observation.UNKNOWN  # an acquire may be under way
     rows = jobs.get(job, [])
     states = [row.state for row in rows]
-    if not rows or any(_is_over(row, now) for row in rows):
+    if not rows or any(_is_over(row, now) or (has_hosts and is_pending(row)) for row in rows):
         return Observation.GONE
     if has_hosts and all(state in reasons.RUNNING for state in states):
         return Observation.RUNNING

@@ -182,15 +182,30 @@ def format_reason(row: QueueRow) -> str:
 def end_sentence(state: str, record: dict[str, str]) -> str:
     """Say how an allocation ended; ``record`` is what ``scontrol`` shows of the job, empty if it has forgotten it."""
     word = state.split(maxsplit=1)[0] if state else ""
+    if is_requeued(record):
+        return "Slurm queued the job again, which ended its hosts."
     if word == "CANCELLED":
         by = re.search(r"by (\S+)", state)
         return f"The Slurm job was cancelled{f' by user {by[1]}' if by else ''}."
     if word in _ENDS:
         return _ENDS[word]
+    if word in COMPLETING:
+        is_preempted = record.get("PreemptTime", "").isdigit()
+        return _ENDS["PREEMPTED"] if is_preempted else "Slurm ends the job: it was cancelled, or a node failed."
     code = record.get("ExitCode", "").partition(":")[0]
     if word == "FAILED":
         return f"The Slurm job failed{f' with exit code {code}' if code else ''}."
     return "The Slurm job has ended." if word else "Slurm has no such job any more."
+
+
+def is_final(state: str) -> bool:
+    """Return True if a state of the accounting, such as ``CANCELLED by 1000``, is the end of a job."""
+    return bool(state) and state not in (*PENDING, *RUNNING, *COMPLETING)
+
+
+def is_requeued(record: dict[str, str]) -> bool:
+    """Return True if Slurm started a job more than once; ``record`` is what ``scontrol`` shows of it."""
+    return record.get("Restarts", "0") != "0"
 
 
 def notice_sentence(record: dict[str, str], now: float, notice: float) -> str:

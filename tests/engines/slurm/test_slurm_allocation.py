@@ -172,6 +172,15 @@ def test_a_pilot_ends_at_once_if_an_older_job_has_its_name(tmp_path: Path, pilot
     assert not (tmp_path / "srun.log").exists()
 
 
+def test_a_pilot_of_a_job_that_is_requeued_ends_at_once(
+    tmp_path: Path, pilots: list[Pilot], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    pilots.append(Pilot(tmp_path))
+    assert pilots[0].process.wait(20) == allocation.EXIT_REQUEUED
+    assert not (tmp_path / "srun.log").exists()
+
+
 def test_a_folder_that_others_can_write_is_refused(tmp_path: Path, pilots: list[Pilot]) -> None:
     (tmp_path / "hosts").mkdir()
     (tmp_path / "hosts").chmod(0o777)

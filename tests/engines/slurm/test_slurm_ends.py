@@ -16,21 +16,23 @@ if TYPE_CHECKING:
     from slurm_controller import SlurmControllerWorld
 
 SAVES = """
-import signal, sys
+import signal, sys, threading
 def save(*_):
     print("saved", flush=True)
     sys.exit(0)
 signal.signal(signal.SIGTERM, save)
+threading.Event().wait(0.6)
 print("ready", flush=True)
 while True: signal.pause()
 """
 
 
-def test_a_job_whose_allocation_is_cancelled_says_so(slurm_controller: SlurmControllerWorld) -> None:
-    job = slurm_controller.submit(gate=slurm_controller.gate())
-    job.until_it_says("begun")
+def test_a_job_whose_allocation_is_cancelled_saves_its_work_and_says_so(slurm_controller: SlurmControllerWorld) -> None:
+    job = slurm_controller.submit(SAVES)
+    job.until_it_says("ready")
     slurm_controller.slurm.run(f"scancel {slurm_controller.job_id()}", root=True)
     record = job.wait()
+    assert "saved" in job.log()
     assert record.state.value == "Failed"
     assert "cancelled" in record.failure_reason
 
@@ -111,3 +113,18 @@ def test_a_node_that_fails_ends_the_pool_with_slurms_word(slurm_controller: Slur
         slurm_controller.slurm.start_daemon(node, "munged")
         slurm_controller.slurm.start_daemon(node, "slurmd")
         eventually_blocking(lambda: slurm_controller.slurm.idle_nodes() == 3, "it is back", within=PATIENCE)
+
+
+@pytest.mark.heavy("slurm")
+def test_a_job_that_slurm_queues_again_begins_again_in_another_one(
+    slurm_controller: SlurmControllerWorld, configure: Callable[[str], None]
+) -> None:
+    configure("c.SlurmEngine.submit_words = ['--requeue']\nc.SlurmEngine.observe_interval = 2.0")
+    slurm = slurm_controller.slurm
+    job = slurm_controller.submit(SAVES, spot=True)
+    job.until_it_says("ready")
+    first = slurm_controller.job_id()
+    slurm.run(f"scontrol requeue {first}", root=True)
+    eventually_blocking(lambda: job.runs() == 2, "it began again", within=2 * PATIENCE)
+    assert slurm_controller.job_id() != first
+    slurm_controller.client.stop(job.id)

@@ -124,7 +124,7 @@ def test_a_job_that_slurm_does_not_list_has_ended() -> None:
     [
         ([row("RUNNING")], Observation.RUNNING),
         ([row("SUSPENDED", nodes=("n1",))], Observation.RUNNING),
-        ([row("PENDING")], Observation.UNKNOWN),
+        ([row("PENDING")], Observation.GONE),  # it was queued again
         ([row("COMPLETING", end=NOW - 1)], Observation.UNKNOWN),
         ([row("COMPLETING", end=NOW - 90)], Observation.GONE),
         ([row("CANCELLED")], Observation.GONE),
@@ -141,8 +141,9 @@ def test_a_cluster_without_a_job_is_unknown_while_it_is_on_record() -> None:
     assert lifecycle.observe(None, "", {}, NOW, has_hosts=False) is Observation.GONE
 
 
-def test_a_running_job_without_hosts_is_unknown_since_a_launch_may_be_under_way() -> None:
-    assert lifecycle.observe(record(), "12", {"12": [row()]}, NOW, has_hosts=False) is Observation.UNKNOWN
+@pytest.mark.parametrize("state", ["RUNNING", "PENDING"])
+def test_a_job_without_hosts_is_unknown_since_a_launch_may_be_under_way(state: str) -> None:
+    assert lifecycle.observe(record(), "12", {"12": [row(state)]}, NOW, has_hosts=False) is Observation.UNKNOWN
 
 
 def test_a_job_has_ended_when_no_component_is_completing() -> None:

@@ -113,3 +113,20 @@ def test_a_notice_has_the_reason_of_what_comes(shown: dict[str, str], words: str
     said = reasons.notice_sentence(shown, 1_000, 120)
     assert words in said
     assert bool(said) == bool(words)
+
+
+def test_a_job_that_is_requeued_ended_for_that_whatever_came_after() -> None:
+    assert "queued the job again" in reasons.end_sentence("CANCELLED by 0", {"Restarts": "1"})
+    assert "cancelled by user 0" in reasons.end_sentence("CANCELLED by 0", {"Restarts": "0"})
+
+
+def test_a_job_whose_processes_slurm_ends_has_a_reason_although_slurm_shows_none() -> None:
+    assert "cancelled, or a node failed" in reasons.end_sentence("COMPLETING", {"PreemptTime": "None"})
+    assert "higher priority" in reasons.end_sentence("COMPLETING", {"PreemptTime": "1000"})
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"), [("", False), ("RUNNING", False), ("COMPLETING", False), ("CANCELLED by 0", True)]
+)
+def test_an_accounted_state_counts_once_the_job_has_ended(state: str, expected: bool) -> None:
+    assert reasons.is_final(state) is expected

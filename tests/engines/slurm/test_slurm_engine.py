@@ -82,6 +82,7 @@ async def test_a_notice_of_slurm_leaves_the_seconds_of_its_configuration(engine:
     engine.notice_grace = 600.0
     await acquire(engine)
     assert slurm.descriptions["algo-1"]["notice_grace"] == 30.0
+    assert slurm.descriptions["algo-1"]["signals_jobs"] is True
 
 
 async def test_another_process_joins_the_same_job(engine: SlurmEngine, slurm: FakeSlurm, tmp_path: Path) -> None:

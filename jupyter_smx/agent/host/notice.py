@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from typing import Optional
 
 MAX_JOB_SECONDS = 120.0
@@ -44,13 +46,15 @@ def came_with_exit(exited: Optional[float], now: float) -> bool:
 
     A scheduler signals the processes of a job in any order, so a job may exit before its agent has the notice.
     """
-    return exited is not None and now - exited <= _SAME_MOMENT
+    return exited is not None and now - exited <= 2 * _SAME_MOMENT
 
 
-def exit_pause(awake: Optional[float], exited: Optional[float]) -> float:
-    """Return the seconds that a notice has to come after an exit; a short job does not wait for one.
+def exit_pause(awake: Optional[float], exited: Optional[float], status: Optional[int]) -> float:
+    """Return the seconds that a notice has to come after an exit; a short job waits only if SIGTERM ended it.
 
-    ``awake`` is when the code of the job began; both are seconds since the epoch.
+    ``awake`` is when the code of the job began; both are seconds since the epoch. ``status`` is that of ``waitpid``.
     """
+    if status is not None and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM:
+        return _SAME_MOMENT
     is_long = awake is not None and exited is not None and exited - awake >= _LONG_JOB
     return _SAME_MOMENT / 2 if is_long else 0.0

@@ -366,7 +366,8 @@ class Job(JobEntry):
         self._send_disk_wait("")  # its process may have been killed while it waited
         self.send_event("exited", at=self.at["exited"])
         self._read_end_cause(status)
-        pause = notice.exit_pause(self.at["awake"], self.at["exited"]) if self.host.config.signals_jobs else 0.0
+        times = (self.at["awake"], self.at["exited"])
+        pause = notice.exit_pause(*times, status) if self.host.config.signals_jobs else 0.0
         self.host.loop.later(pause, self._shut_down) if pause else self._shut_down()
 
     def _read_end_cause(self, status: Optional[int]) -> None:

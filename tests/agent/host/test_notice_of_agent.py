@@ -95,10 +95,13 @@ def test_a_long_job_waits_for_a_notice_where_its_processes_are_signalled_too(
 
 
 @pytest.mark.parametrize(
-    ("awake", "exited", "waits"), [(100.0, 100.1, False), (100.0, 101.0, True), (None, 101.0, False)]
+    ("awake", "exited", "status", "waits"),
+    [(100.0, 100.1, 0, False), (100.0, 101.0, 0, True), (None, 101.0, 0, False), (100.0, 100.1, 15, True)],
 )
-def test_a_short_job_does_not_wait_for_a_notice(awake: float | None, exited: float, *, waits: bool) -> None:
-    assert bool(notice.exit_pause(awake, exited)) is waits
+def test_a_short_job_waits_for_a_notice_only_after_sigterm(
+    awake: float | None, exited: float, status: int, *, waits: bool
+) -> None:
+    assert bool(notice.exit_pause(awake, exited, status)) is waits
 
 
 def test_a_job_that_ignores_the_notice_is_killed_in_time_and_has_its_record(start: Callable[[float], Agent]) -> None:

@@ -91,9 +91,6 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
     for name in ("cluster", "host"):
         if not isinstance(raw.get(name), str) or not raw[name]:
             raise ConfigError(f"{name}: {raw.get(name)!r}; it must be a name.")
-    machine_opt_ml = raw.get("machine_opt_ml") or ""
-    if machine_opt_ml not in ("", opt_ml_links.PER_HOST, opt_ml_links.PER_JOB):
-        raise ConfigError(f"machine_opt_ml: {machine_opt_ml!r}; it must be host or job.")
     method = raw.get("start_method") or "fork"
     if method not in ("fork", "spawn"):
         raise ConfigError(f"start_method: {method!r}; it must be fork or spawn.")
@@ -116,7 +113,7 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         gpus=int(raw.get("gpus") or 0),
         start_method=method,
         isolate=bool(raw.get("isolate", True)),
-        machine_opt_ml=machine_opt_ml,
+        machine_opt_ml=_machine_opt_ml(raw),
         contained=bool(raw.get("contained", False)),
         image_files=str(raw.get("image_files") or ""),
         image_workdir=str(raw.get("image_workdir") or ""),
@@ -132,6 +129,13 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         courier=str(raw.get("courier") or ""),
         limits=dict(raw.get("limits") or {}),
     )
+
+
+def _machine_opt_ml(raw: Dict[str, Any]) -> str:
+    when = raw.get("machine_opt_ml") or ""
+    if when not in ("", opt_ml_links.PER_HOST, opt_ml_links.PER_JOB):
+        raise ConfigError(f"machine_opt_ml: {when!r}; it must be host or job.")
+    return str(when)
 
 
 def read(folder: str) -> HostConfig:

@@ -177,6 +177,18 @@ class Host:
         """Return True if the literal ``/opt/ml`` of a job is not this host's."""
         return not self.is_private() and self.isolation.opt_ml is None
 
+    def link_opt_ml(self) -> None:
+        """Let the machine's ``/opt/ml`` lead to this host for a job that begins, where it may.
+
+        :raises OSError: something there cannot be deleted.
+        """
+        if self.isolation.opt_ml is not None:
+            self.isolation.opt_ml.begin_job()
+
+    def missing_opt_ml(self) -> str:
+        """Return why the job goes without the machine's ``/opt/ml`` although others of this host have it, or ""."""
+        return "" if self.isolation.opt_ml is None else self.isolation.opt_ml.missing_reason
+
     def worker_options(self, environment: Dict[str, str]) -> worker_client.WorkerOptions:
         """Return the options for transfers of objects; ``environment`` has the job's own variables."""
         store, pythons = self.isolation.store, (self.config.courier, sys.executable)

@@ -150,8 +150,7 @@ class Job(JobEntry):
         """
         if self.phase != "staging":
             return  # it was stopped while it waited for the disk
-        if self.host.isolation.opt_ml is not None:
-            self.host.isolation.opt_ml.begin_job()
+        self.host.link_opt_ml()
         if disk.is_read_only(self.host.spool.root):
             self._send_disk_wait(disk.format_wait(errno.EROFS, ()))
             self.host.loop.later(DISK_RETRY, self.start)
@@ -418,10 +417,8 @@ class Job(JobEntry):
         paths = machine_opt_ml.new_files(self._machine_files, files)
         in_working_folder = working_folder.describe(self.spec, self.host.info, folder.ml, folder.trees)
         in_root = working_folder.describe_root(self.spec, self.host.info, folder)
-        in_opt_ml = machine_opt_ml.describe(self.spec, paths)
-        if self.host.isolation.opt_ml is not None:
-            in_opt_ml = machine_opt_ml.describe_missing(self.host.isolation.opt_ml.missing_reason)
-        for sentence in filter(None, (in_working_folder, in_root, in_opt_ml)):
+        uncollected = machine_opt_ml.describe(self.spec, paths, self.host.missing_opt_ml())
+        for sentence in filter(None, (in_working_folder, in_root, uncollected)):
             self.left_behind.append(sentence)
             if self.status == 0 and not self.termination.cause:
                 with contextlib.suppress(OSError):

@@ -51,8 +51,16 @@ def new_files(before: Dict[str, FileTimes], after: Dict[str, FileTimes]) -> List
     return sorted(path for old, new in both for path, moment in new.items() if old.get(path) != moment)
 
 
-def describe(spec: CompleteSpec, paths: List[str]) -> str:
-    """Write a sentence that names the files, which are not collected; "" if there are none."""
+def describe(spec: CompleteSpec, paths: List[str], missing_reason: str = "") -> str:
+    """Write a sentence that names the files, which are not collected; "" if there are none.
+
+    With ``missing_reason``, why the job goes without the ``/opt/ml`` that others of its host have, it says that.
+    """
+    if missing_reason:
+        return (
+            f"The job ran without {ML}, because {missing_reason}. What it wrote to paths there is not its own. "
+            "Use the folders in SM_MODEL_DIR and the other variables, or run one job at a time."
+        )
     if not paths:
         return ""
     named = [format_name(path) for path in paths[:_NAMED]]
@@ -64,14 +72,4 @@ def describe(spec: CompleteSpec, paths: List[str]) -> str:
     return (
         f"{format_list(named)} {verb} written to the {ML} of the machine while the job ran, and not collected: "
         f"the host has no {ML} of its own. Write {target}."
-    )
-
-
-def describe_missing(reason: str) -> str:
-    """Write a sentence about a job without the ``/opt/ml`` that other jobs of its host have; "" without a reason."""
-    if not reason:
-        return ""
-    return (
-        f"The job ran without {ML}, because {reason}. What it wrote to paths there is not its own. "
-        "Use the folders in SM_MODEL_DIR and the other variables, or run one job at a time."
     )

@@ -63,8 +63,7 @@ def test_the_sentence_names_files_and_variables() -> None:
 
 
 def test_a_job_without_the_folder_that_others_of_its_host_have_is_told_why() -> None:
-    assert machine_opt_ml.describe_missing("") == ""
-    told = machine_opt_ml.describe_missing("a job of another host uses the /opt/ml of the machine")
+    told = machine_opt_ml.describe(TRAIN, [], "a job of another host uses the /opt/ml of the machine")
     assert told.startswith("The job ran without /opt/ml, because a job of another host uses")
     assert "SM_MODEL_DIR" in told
 
@@ -80,7 +79,7 @@ def test_a_job_names_them_where_its_host_has_no_opt_ml(
     job.host = SimpleNamespace(
         lacks_opt_ml=lambda: lacks_opt_ml,
         info=None,
-        isolation=SimpleNamespace(opt_ml=None),
+        missing_opt_ml=str,
         folder=SimpleNamespace(ml="/ml", trees="/trees", root_entries=NO_ENTRIES),
     )
     job.spec, job.left_behind, job.status, job._machine_files, done = TRAIN, [], 1, {"model": {}}, []

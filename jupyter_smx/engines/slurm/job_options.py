@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 NAMES = ("partition", "account", "qos", "gres", "constraint", "reservation", "exclusive", "time", "words")
 """Options of a job, of an instance type or of the configuration; ``words`` are more words for ``sbatch``."""
 FLAG_VALUES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
-_OWN_WORDS = (
-    *("--job-name", "-J", "--array", "-a", "--wrap", "--parsable", "--requeue", "--signal", "--export", "--time", "-t"),
-    *("--nodes", "-N", "--ntasks", "-n", "--ntasks-per-node", "--output", "-o", "--chdir", "-D", "--test-only"),
+RESERVED_WORDS = (
+    *("job-name", "array", "wrap", "parsable", "requeue", "no-requeue", "signal", "export", "export-file", "time"),
+    *("nodes", "ntasks", "ntasks-per-node", "tasks-per-node", "chdir", "workdir", "input", "output", "error"),
+    *("wait", "hold", "clusters", "test-only", "help", "usage", "version"),
 )
-"""Words of ``sbatch`` that the engine sets itself: with others it would not find the job, or not start its hosts."""
+"""Options of ``sbatch`` that the engine sets itself, or with which it would not find the job or not start its hosts."""
+_WORD = re.compile(r"--([a-z][a-z0-9-]*)(=.*)?", re.DOTALL)
+"""Only this form: a short option can hide its value, and a bare word would be taken as the script."""
 _UNITS = re.compile(r"(\d+[dhms])+")
 _SLURM_TIME = re.compile(r"\d+-\d+(:\d+){0,2}|\d+(:\d+){1,2}")
 
@@ -68,20 +71,27 @@ def parse_time(text: str) -> float:
 
 
 def split_words(text: str) -> list[str]:
-    """Split more words for ``sbatch``.
+    """Split more words for ``sbatch``, each ``--NAME`` or ``--NAME=VALUE``.
 
-    :raises RefusedError: the engine sets one of them itself, or the first one is no option.
+    :raises RefusedError: a word has another form, or the engine sets this option itself.
     """
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise _value_error("words", text, f"A shell cannot read it: {error}.", "words=--mail-type=END") from None
-    own = [word for word in words if word == ":" or word.partition("=")[0] in _OWN_WORDS]
-    if own:
-        raise _value_error("words", text, f"The engine sets {own[0]} itself.", "words=--mail-type=END")
-    if words and not words[0].startswith("-"):
-        raise _value_error("words", text, "Its words are options of sbatch.", "words=--mail-type=END")
+        raise _words_error(text, f"A shell cannot read it: {error}.") from None
+    for word in words:
+        match = _WORD.fullmatch(word)
+        if match is None:
+            raise _words_error(text, f"{word!r} has another form than --NAME or --NAME=VALUE.")
+        # sbatch takes the beginning of a name for the name.
+        reserved = next((name for name in RESERVED_WORDS if name.startswith(match[1])), None)
+        if reserved is not None:
+            raise _words_error(text, f"The engine sets --{reserved} itself.")
     return words
+
+
+def _words_error(text: str, rule: str) -> RefusedError:
+    return _value_error("words", text, rule, "words=--mail-type=END")
 
 
 def _value_error(name: str, value: str, rule: str, example: str) -> RefusedError:

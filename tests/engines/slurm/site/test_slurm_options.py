@@ -59,6 +59,13 @@ def test_a_time_limit_without_a_unit_is_refused(text: str) -> None:
         {"words": "-J x"},
         {"words": "--nice=5 : --nodes=2"},
         {"words": "run.sh"},
+        {"words": "-Jx"},
+        {"words": "-a1-2"},
+        {"words": "--job=x"},
+        {"words": "--wait"},
+        {"words": "--exclusive run.sh"},
+        {"words": "--mail-type END"},
+        {"words": "--"},
         {"words": "--comment='x"},
     ],
 )
@@ -70,7 +77,20 @@ def test_values_that_would_break_the_job_are_refused(options: dict[str, str]) ->
 
 
 def test_values_that_slurm_checks_itself_are_taken() -> None:
-    job_options.check({"partition": "no such", "exclusive": "True", "words": "--nice=5 --mail-type END", "gres": "x"})
+    job_options.check({"partition": "no such", "exclusive": "True", "words": "--nice=5 --mail-type=END", "gres": "x"})
+
+
+def test_words_of_the_configuration_have_the_same_form() -> None:
+    with pytest.raises(RefusedError, match="words"):
+        submission.plan_submission(request(), {"words": "-Jx"}, AllocationTime(), NAME)
+
+
+@pytest.mark.parametrize("name", job_options.RESERVED_WORDS)
+def test_options_that_the_engine_sets_are_refused_with_each_beginning(name: str) -> None:
+    for word in (f"--{name}", f"--{name}=1", f"--{name[:-1]}"):
+        with pytest.raises(RefusedError) as refused:
+            job_options.split_words(word)
+        assert "The engine sets --" in refused.value.rule
 
 
 def test_options_of_a_job_become_words_and_its_time_limit() -> None:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from jupyter_smx.controller.errors import FencedError, RecordsError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.scheduling.host_stalls import HostStalls
+from jupyter_smx.controller.scheduling.platform_usage import PlatformUsageRecorder
 from jupyter_smx.engines.base import ClusterRequest, Engine, HostSpec, Observation, RequirementsError
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, VersionMismatchError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, Handle, QueueStatus
@@ -97,6 +98,7 @@ class ClusterReconciler:
         self._events = events
         self._python_of = python_of
         self._runtimes = {cluster: _ClusterRuntime(launch_attempted=True) for cluster in live_state.clusters}
+        self._platform_usage = PlatformUsageRecorder(live_state, engine_of, events.on_fenced)
         self._host_stalls = HostStalls(agents, engine_of, events, live_state.clock)
         self._observed_at: dict[str, float] = {}
         self._observe_tasks: dict[str, asyncio.Task[None]] = {}
@@ -450,8 +452,7 @@ class ClusterReconciler:
             self._detach_job(self._live_state.clusters[cluster.id], away)
         else:
             said = self._live_state.exit_reasons.pop(cluster.id, "The host was lost.")
-            usage = await engine_capabilities.platform_usage_of(self._engine_of, cluster)
-            self._live_state.save_cluster_end(self._live_state.clusters[cluster.id], said, usage)
+            self._save_end(self._live_state.clusters[cluster.id], said)
         await self._events.on_cluster_lost(cluster)
         self._events.on_hosts_freed()
 
@@ -484,7 +485,8 @@ class ClusterReconciler:
             self._events.on_cluster_unreachable(cluster, away, self._unreachable_since(period))
             raise away
         leaving = transitions.release(cluster, away.message, self._live_state.clock())
-        self._live_state.save(clusters=[replace(leaving, job="")], durable=True)
+        last_job = job.name if job is not None else leaving.last_job
+        self._live_state.save(clusters=[replace(leaving, job="", last_job=last_job)], durable=True)
 
     def _unreachable_since(self, period: UnreachablePeriod | None) -> float:
         """Return the start of a period, in seconds since the epoch; now if there is none."""
@@ -495,8 +497,7 @@ class ClusterReconciler:
         await self._free(cluster)
         said = self._live_state.exit_reasons.pop(cluster.id, "The idle host ended unexpectedly.")
         reason = "The keep-alive expired." if self._is_expired(cluster) else said
-        usage = await engine_capabilities.platform_usage_of(self._engine_of, cluster)
-        self._live_state.save_cluster_end(self._live_state.clusters[cluster.id], reason, usage)
+        self._save_end(self._live_state.clusters[cluster.id], reason)
         self._events.on_hosts_freed()
 
     async def _release(self, cluster: Cluster) -> None:
@@ -508,11 +509,14 @@ class ClusterReconciler:
             # Recorded before the release: of two controllers only the owner of the records ends hosts.
             self._live_state.release_pool(idle, "The keep-alive expired.")
         await self._free(cluster)
-        usage = await engine_capabilities.platform_usage_of(self._engine_of, cluster)
         now = self._live_state.clusters[cluster.id]
         reason = now.reason or ("The keep-alive expired." if self._is_expired(now) else "Released.")
-        self._live_state.save_cluster_end(now, reason, usage)
+        self._save_end(now, reason)
         self._events.on_hosts_freed()
+
+    def _save_end(self, cluster: Cluster, reason: str) -> None:
+        self._live_state.save_cluster_end(cluster, reason)
+        self._platform_usage.record_later(cluster)
 
     async def _free(self, cluster: Cluster) -> None:
         self._live_state.store.check_owner()
@@ -534,7 +538,9 @@ class ClusterReconciler:
 
     async def drain_releases(self, limit: float) -> None:
         """Finish the releases that were begun, within ``limit`` seconds: released hosts must not cost any more."""
+        begin = self._live_state.monotonic()
         await self._wait_for(ClusterState.RELEASING, limit)
+        await self._platform_usage.drain(max(0.0, limit - (self._live_state.monotonic() - begin)))
 
     async def wait_connected(self, limit: float) -> None:
         """Wait until the hosts of idle pools are connected or known to be gone, for at most ``limit`` seconds."""
@@ -557,12 +563,14 @@ class ClusterReconciler:
         """Wait until no action is running; for tests and an orderly end."""
         while tasks := [*self._observe_tasks.values(), *(w.action for w in self._runtimes.values() if w.is_busy())]:
             await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
+        await self._platform_usage.settle()
 
     def close(self) -> None:
         """Drop every action; hosts live on and are found again."""
         for task in [*self._observe_tasks.values(), *(runtime.action for runtime in self._runtimes.values())]:
             if task is not None:
                 task.cancel()
+        self._platform_usage.close()
 
 
 class _LaunchPendingError(UnavailableError):

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jupyter_smx.controller.errors import wrap_unexpected
 from jupyter_smx.engines.base import DEFAULT_OBSERVE_INTERVAL, Capabilities
 from jupyter_smx.model.errors import SmxError
 
@@ -16,12 +12,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.records.cluster import Cluster
-    from jupyter_smx.model.results.usage import PlatformUsage
     from jupyter_smx.model.spec.job_spec import JobSpec
-
-_log = logging.getLogger(__name__)
-_USAGE_TIMEOUT = 10.0
-"""Seconds in which a platform may say what it accounted for hosts that have ended."""
 
 
 def capabilities_of(engine_of: Callable[[str], Engine], engine: str) -> Capabilities:
@@ -46,19 +37,6 @@ def slots_of(engine_of: Callable[[str], Engine], engine: str) -> int | None:
         return engine_of(engine).slots()
     except SmxError:
         return None
-
-
-async def platform_usage_of(engine_of: Callable[[str], Engine], cluster: Cluster) -> PlatformUsage | None:
-    """Return what the platform accounted for released hosts; None if it accounts nothing, or does not answer."""
-    engine = engine_of(cluster.key.engine)
-    # It is optional in the port: an object with the six methods is an engine, too.
-    ask = getattr(engine, "platform_usage", None)
-    if ask is None or cluster.handle is None:
-        return None
-    with suppress(SmxError, asyncio.TimeoutError), wrap_unexpected(_log, "Reading the accounts of an engine"):
-        found: PlatformUsage | None = await asyncio.wait_for(ask(cluster.id), _USAGE_TIMEOUT)
-        return found
-    return None
 
 
 def isolating_engines(engine_of: Callable[[str], Engine], engines: Collection[str]) -> list[str]:

@@ -279,9 +279,10 @@ class JobFinalizer:
         """Save a verdict and what becomes of the hosts: ``keep``, or what policy decides where that is None."""
         cluster = self._live_state.clusters.get(job.cluster)
         if cluster is None or cluster.state is ClusterState.RELEASING:
-            self._live_state.save(
-                jobs=[replace(job, warm_pool=transitions.pool_of_job(KeepDecision(0, "The host was lost.")))]
-            )
+            lost = transitions.pool_of_job(KeepDecision(0, "The host was lost."))
+            ended = cluster or self._live_state.store.cluster(job.cluster)
+            usage = ended.platform_usage if ended is not None else None  # read before this job was final
+            self._live_state.save(jobs=[replace(job, warm_pool=replace(lost, platform_usage=usage))])
             return
         if keep is None:
             others = [other for other in self._live_state.clusters.values() if other.id != cluster.id]

@@ -15,7 +15,7 @@ from jupyter_smx.controller.errors import RecordsError, disk_wait, is_records_di
 from jupyter_smx.controller.state.engine_limits import EngineLimits
 from jupyter_smx.controller.state.job_queue import JobQueue
 from jupyter_smx.model.errors import ResourceNotFoundError, suggest_names
-from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
+from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey, WarmPoolStatus
 from jupyter_smx.model.records.event import Event, PoolSummary
 from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.results.reports import JobAdvice
@@ -338,19 +338,28 @@ class LiveState:
             cure=suggest_names(ref, names),
         )
 
-    def save_cluster_end(self, cluster: Cluster, reason: str, usage: PlatformUsage | None = None) -> None:
-        """Record that a cluster is gone, and what its platform accounted, on its own record and on the last job's."""
-        gone = replace(transitions.mark_terminated(cluster, reason, self.clock()), platform_usage=usage)
-        jobs = self._update_holder(cluster, gone.reason)
-        if usage is not None:
-            jobs = [transitions.set_platform_usage(job, usage) for job in jobs or self._last_job(cluster)]
-        self.save(jobs=jobs, clusters=[gone])
+    def save_cluster_end(self, cluster: Cluster, reason: str) -> None:
+        """Record that a cluster is gone, on its own record and on the last job's if it was idle."""
+        gone = transitions.mark_terminated(cluster, reason, self.clock())
+        self.save(jobs=self._update_holder(cluster, gone.reason), clusters=[gone])
+
+    def save_platform_usage(self, cluster: Cluster, usage: PlatformUsage) -> None:
+        """Record what the platform accounted for a cluster that has ended, on its record and on the last job's. Blocks.
+
+        ``cluster`` is its record before the end. A job that is not final yet gets the figures when it is finalized.
+        """
+        gone = self.store.cluster(cluster.id)
+        if gone is None or gone.is_live():
+            return
+        jobs = [transitions.set_platform_usage(job, usage) for job in self._last_job(cluster)]
+        self.save(jobs=jobs, clusters=[replace(gone, platform_usage=usage)])
 
     def _last_job(self, cluster: Cluster) -> list[Job]:
-        """Return the last job of a cluster that is being released, none if its record was deleted. Blocks."""
+        """Return the job that ran last on a cluster, none if it is not final, or its record was deleted. Blocks."""
         with suppress(ResourceNotFoundError):
-            last = self.store.find_job(cluster.last_job)
-            return [last] if is_final(last.state) and last.cluster == cluster.id else []
+            last = self.store.find_job(cluster.job or cluster.last_job)
+            was_reused = last.warm_pool is not None and last.warm_pool.status is WarmPoolStatus.REUSED
+            return [last] if is_final(last.state) and last.cluster == cluster.id and not was_reused else []
         return []
 
     def release_pool(self, cluster: Cluster, reason: str) -> Cluster:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,10 +25,15 @@ class AccountingEngine(FakeRemoteEngine):
     """An engine whose platform keeps accounts of clusters that were released."""
 
     error: Exception | None = None
+    delay = 0.0
+    """Seconds until the platform answers."""
 
     async def platform_usage(self, cluster: str) -> PlatformUsage | None:
         """Return the figures of a cluster without hosts."""
         assert not [host for host in self.world.live_hosts() if host.cluster == cluster], "asked before the release"
+        answered = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(self.delay, answered.set_result, None)
+        await answered
         if self.error is not None:
             raise self.error
         return USAGE
@@ -37,6 +44,11 @@ def remote() -> Iterator[Simulation]:
     with Simulation(limits=LIMITS, engine=AccountingEngine) as simulation:
         yield simulation
         assert not simulation.bugs, "\n".join(simulation.bugs)
+
+
+def accounting_engine(sim: Simulation) -> AccountingEngine:
+    assert isinstance(sim.engine, AccountingEngine)
+    return sim.engine
 
 
 def accounted(sim: Simulation, job: str) -> str:
@@ -65,10 +77,46 @@ def test_the_last_job_of_a_pool_that_was_lost_has_the_figures(remote: Simulation
 
 
 def test_a_platform_that_does_not_answer_delays_no_end(remote: Simulation) -> None:
-    engine = remote.engine
-    assert isinstance(engine, AccountingEngine)
-    engine.error = UnavailableError("Slurm does not answer.")
+    accounting_engine(remote).error = UnavailableError("Slurm does not answer.")
     job = remote.run_to_end(keep_alive=0)
     remote.pass_time(5.0)
     assert not remote.pools()
     assert accounted(remote, job) == ""
+
+
+@pytest.mark.parametrize("delay", [0.0, 5.0])
+def test_the_job_whose_allocation_ended_has_the_figures_and_the_one_before_it_has_none(
+    remote: Simulation, delay: float
+) -> None:
+    accounting_engine(remote).delay = delay
+    first = remote.run_to_end(keep_alive=600)
+    second = remote.submit(keep_alive=600)
+    remote.pass_time(1.0)
+    assert remote.job(second).cluster == remote.job(first).cluster
+    for host in remote.hosts(second):
+        remote.kill_host(host)
+    remote.pass_time(60.0)
+    assert remote.job(second).ended_at is not None
+    assert (accounted(remote, first), accounted(remote, second)) == ("", SENTENCE)
+
+
+def test_a_slow_platform_delays_neither_the_end_of_a_lost_job_nor_the_next_hosts(remote: Simulation) -> None:
+    accounting_engine(remote).delay = 9.0
+    job = remote.run_to_end(keep_alive=0)
+    remote.pass_time(2.0)
+    assert not remote.pools()
+    assert accounted(remote, job) == ""
+    remote.pass_time(9.0)
+    assert accounted(remote, job) == SENTENCE
+
+
+def test_a_platform_without_an_answer_in_time_is_one_line_of_the_log(
+    remote: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
+    accounting_engine(remote).delay = 60.0
+    with caplog.at_level(logging.INFO, "jupyter_smx"):
+        job = remote.run_to_end(keep_alive=0)
+        remote.pass_time(70.0)
+    assert accounted(remote, job) == ""
+    lines = [record for record in caplog.records if "platform usage" in record.getMessage()]
+    assert [(line.levelno, line.exc_info) for line in lines] == [(logging.INFO, None)]

@@ -1,0 +1,74 @@
+"""Records what a platform accounted for hosts that have ended, in the background: its accounting may take seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from jupyter_smx.controller.errors import FencedError, log_and_continue, wrap_unexpected
+from jupyter_smx.controller.scheduling.task_set import TaskSet
+from jupyter_smx.model.errors import SmxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jupyter_smx.controller.state.live_state import LiveState
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.records.cluster import Cluster
+    from jupyter_smx.model.results.usage import PlatformUsage
+
+_log = logging.getLogger(__name__)
+_TIMEOUT = 10.0
+"""Seconds after which a query of a platform's accounting is cancelled."""
+
+
+class PlatformUsageRecorder:
+    """Reads figures of ended clusters from their engines; ``on_fenced`` is called if another controller took over."""
+
+    def __init__(
+        self, live_state: LiveState, engine_of: Callable[[str], Engine], on_fenced: Callable[[], None]
+    ) -> None:
+        self._live_state = live_state
+        self._engine_of = engine_of
+        self._on_fenced = on_fenced
+        self._tasks = TaskSet()
+
+    def record_later(self, cluster: Cluster) -> None:
+        """Begin to read the figures of a cluster whose end is on record; ``cluster`` is its record before that."""
+        # It is optional in the port: an object with the six methods is an engine, too.
+        if cluster.handle is not None and hasattr(self._engine_of(cluster.key.engine), "platform_usage"):
+            self._tasks.start(self._record(cluster), f"platform usage of {cluster.id}")
+
+    async def _record(self, cluster: Cluster) -> None:
+        try:
+            with log_and_continue(_log, "pool={} its platform usage was not recorded", cluster.id):
+                usage = await self._read(cluster)
+                if usage is not None:
+                    self._live_state.save_platform_usage(cluster, usage)
+        except FencedError:
+            self._on_fenced()
+
+    async def _read(self, cluster: Cluster) -> PlatformUsage | None:
+        """Return the figures; None if the platform accounts nothing, or does not answer in time."""
+        engine = self._engine_of(cluster.key.engine)
+        with suppress(SmxError), wrap_unexpected(_log, "Reading the accounts of an engine"):
+            try:
+                return await asyncio.wait_for(engine.platform_usage(cluster.id), _TIMEOUT)
+            except asyncio.TimeoutError:
+                _log.info("pool=%s no platform usage: the engine gave no answer in %g s", cluster.id, _TIMEOUT)
+        return None
+
+    async def drain(self, limit: float) -> None:
+        """Wait for queries that are running, for at most ``limit`` seconds."""
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self.settle(), limit)
+
+    async def settle(self) -> None:
+        """Wait until no query is running; for tests and an orderly end."""
+        await self._tasks.settle()
+
+    def close(self) -> None:
+        """Cancel running queries."""
+        self._tasks.cancel()

@@ -393,8 +393,9 @@ class SlurmEngine(SlurmTraits):
     def _description(self, request: ClusterRequest, host: HostSpec, network: HostNetwork | None) -> dict[str, object]:
         """Describe a host; one that waits for a reader of its results costs its allocation."""
         held = 0.0 if self.shared_home else min(request.keep_uncollected, float(self.hold_results))
+        with_gpus = replace(host, gpus=submission.gpus_of(host, self.job_options()))
         # Slurm signals all processes of a job, so one may exit before its agent has the notice.
-        return {**super()._description(request, host, network), "keep_uncollected": held, "signals_jobs": True}
+        return {**super()._description(request, with_gpus, network), "keep_uncollected": held, "signals_jobs": True}
 
     async def _notice_grace(self) -> float:
         """Return the seconds from a SIGTERM of Slurm to the end; a notice of the pilot tells its own."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.engines.slurm import job_options
+from jupyter_smx.engines.slurm import job_options, parsers
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -150,6 +150,12 @@ def _group(hosts: Sequence[HostSpec], configured: Mapping[str, str]) -> Group:
         words += [f"--{option}={options[option]}"] if options.get(option) else []
     words += ["--exclusive"] if job_options.is_exclusive(options.get("exclusive", "")) else []
     return Group(nodes=len(hosts), cpus=cpus, words=(*words, *job_options.split_words(options.get("words", ""))))
+
+
+def gpus_of(host: HostSpec, configured: Mapping[str, str]) -> int:
+    """Return the number of GPUs that Slurm gives a host: those of its generic resources, else of its type."""
+    gres = {**configured, **host.options}.get("gres", "")
+    return parsers.parse_gpus(gres)[0] if gres else host.gpus
 
 
 def script(submission: BatchJob, source: str, folder: str, python: str, programs: str) -> str:

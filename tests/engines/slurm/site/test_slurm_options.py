@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_slurm import FakeSlurm
 from slurm_requests import NAME, host, request
-from test_slurm_engine import engine_of
+from test_slurm_engine import acquire, engine_of
 
 from jupyter_smx.engines.remote.machine import Completed
 from jupyter_smx.engines.slurm import commands, job_options, option_values, parsers, submission
@@ -102,6 +102,28 @@ def test_options_of_a_job_become_words_and_its_time_limit() -> None:
     words = shlex.split(commands.submit(job))
     assert {"--partition=gpu", "--time=0-02:00:00", "--nice=5"} <= {*words}
     assert not {"--exclusive", "--partition=main"} & {*words}
+
+
+@pytest.mark.parametrize(
+    ("configured", "of_host", "gpus"),
+    [
+        ("", {}, 1),
+        ("", {"gres": "gpu:a100:4"}, 4),
+        ("gpu:2", {}, 2),
+        ("gpu:2", {"gres": "gpu:h100:8(S:0-1),fs:1"}, 8),
+        ("", {"gres": "fs:1"}, 0),
+    ],
+)
+async def test_a_host_has_the_gpus_that_slurm_gives_it(
+    configured: str, of_host: dict[str, str], gpus: int, tmp_path: Path
+) -> None:
+    slurm = FakeSlurm()
+    engine = engine_of(slurm, tmp_path, gres=configured)
+    wanted = request(host(gpus=1, options=of_host))
+    await acquire(engine, wanted)
+    assert slurm.descriptions["algo-1"]["gpus"] == gpus
+    gres = [word for word in slurm.jobs[0].words if word.startswith("--gres=")]
+    assert parsers.parse_gpus(gres[0].partition("=")[2])[0] == gpus
 
 
 def test_the_engine_declares_the_options_and_checks_their_values(tmp_path: Path) -> None:

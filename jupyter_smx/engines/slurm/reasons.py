@@ -20,12 +20,20 @@ RUNNING = ("RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OU
 COMPLETING = ("COMPLETING",)
 """States in which Slurm still ends processes of a job."""
 
+TIME_CURE = (
+    "Ask for less time: a shorter --engine-option time= if the job has one, else a shorter --max-run or --keep-alive, "
+    "or c.SlurmEngine.max_allocation."
+)
+
 NEVER_WORDS = (
     (
         r"PartitionTimeLimit|AssocMaxWallDurationPerJobLimit|QOSMaxWallDurationPerJobLimit|QOSTimeLimit",
-        "Ask for less time: a shorter --max-run or --keep-alive, or c.SlurmEngine.max_allocation.",
+        TIME_CURE,
     ),
-    (r"BadConstraints|PartitionConfig|NodeNotAvail$", "Correct the constraint or the generic resources of the type."),
+    (
+        r"BadConstraints|PartitionConfig|NodeNotAvail$",
+        "Correct constraint= or gres= of --engine-option, or of the instance type.",
+    ),
     (r"InvalidAccount|AccountNotAllowed|AssocNotFound", "Use one of your accounts."),
     (r"InvalidQOS|QOSNotAllowed", "Use a QOS of your account: `sacctmgr show associations user=$USER`."),
     (r"ReservationInvalid|ReservationDeleted", "Use a reservation that exists: `scontrol show reservations`."),
@@ -93,7 +101,7 @@ SUBMIT_RULES = (
         r"time limit is invalid",
         RefusedError,
         "max_run",
-        "Ask for less time: a shorter --max-run or --keep-alive, or set c.SlurmEngine.max_allocation.",
+        TIME_CURE,
     ),
     Rule(
         r"Requested node configuration is not available|Node count specification invalid|More processors requested",
@@ -112,7 +120,7 @@ SUBMIT_RULES = (
         r"unrecognized option|invalid option|Invalid .* specification|invalid number",
         RefusedError,
         "submit_words",
-        "Correct the words for sbatch in the configuration.",
+        "Correct --engine-option words=, or words of c.SlurmEngine.node_types or c.SlurmEngine.submit_words.",
     ),
     Rule(
         r"(sbatch|squeue|srun|scancel|sinfo|scontrol): (command )?not found|not found: sbatch",

@@ -12,6 +12,7 @@ from jupyter_smx.engines.remote.remote_base import RemoteEngineBase
 from jupyter_smx.engines.slurm import job_options, node_types
 from jupyter_smx.engines.slurm.node_types import NodeType
 from jupyter_smx.engines.slurm.submission import AllocationTime
+from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,12 +111,20 @@ class SlurmTraits(RemoteEngineBase):
         """
         job_options.check(options)
 
+    @validate("submit_words")
+    def _check_submit_words(self, proposal: Bunch) -> list[str]:
+        _check_options("submit_words", {"words": shlex.join(proposal.value)})
+        return list(proposal.value)
+
     @validate("node_types")
     def _check_node_types(self, proposal: Bunch) -> dict[str, dict[str, object]]:
         try:
             node_types.configured_types(msgspec.convert(proposal.value, dict[str, NodeType]))
         except msgspec.ValidationError as problem:
             raise TraitError(f"node_types: the options of a type are invalid: {problem}") from problem
+        for name, options in proposal.value.items():
+            texts = {option: str(options[option]) for option in ("time", "words") if options.get(option)}
+            _check_options(f"node_types: {name}", texts)
         return dict(proposal.value)
 
     def configured_types(self) -> list[InstanceType]:
@@ -139,3 +148,14 @@ class SlurmTraits(RemoteEngineBase):
     def allocation_time(self) -> AllocationTime:
         """Return the times of an allocation."""
         return AllocationTime(notice=float(self.notice_time), longest=float(self.max_allocation))
+
+
+def _check_options(where: str, options: Mapping[str, str]) -> None:
+    """Check values of the configuration, which each job would be refused for.
+
+    :raises TraitError: has ``where``, the value and the rule.
+    """
+    try:
+        job_options.check(options)
+    except RefusedError as error:
+        raise TraitError(f"{where}: {error.value} is not possible. {error.rule}") from error

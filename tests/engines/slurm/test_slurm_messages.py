@@ -46,6 +46,13 @@ def test_a_refusal_names_the_field_slurms_words_and_a_cure(message: str, field: 
     assert SUBMIT not in error.message
 
 
+def test_a_refused_time_names_each_option_that_sets_it() -> None:
+    done = Completed(1, b"", f"{SUBMIT}Requested time limit is invalid (missing or exceeds some limit)")
+    cures = {reasons.submit_error(done).cure, reasons.never_error("PartitionTimeLimit", "12").cure}
+    assert len(cures) == 1
+    assert "--engine-option time=" in cures.pop()
+
+
 def test_a_refusal_for_want_of_an_account_lists_those_of_the_user() -> None:
     done = Completed(1, b"", f"{SUBMIT}Invalid account or account/partition combination specified")
     assert "lab, physics" in str(reasons.submit_error(done, ["lab", "physics"]))

@@ -54,6 +54,22 @@ def test_an_option_of_a_type_that_is_wrong_is_refused(options: dict[str, object]
         SlurmEngine(data_dir=str(tmp_path), node_types={"small": options})
 
 
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        ({"node_types": {"small": {"time": "60"}}}, "node_types: small: time=60 is not possible"),
+        ({"node_types": {"small": {"words": "-Jx"}}}, "node_types: small: words=-Jx is not possible"),
+        ({"submit_words": ["--mail-type", "END"]}, "submit_words: words=--mail-type END is not possible"),
+    ],
+)
+def test_a_value_that_each_job_would_be_refused_for_is_no_configuration(
+    traits: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(TraitError, match=message):
+        SlurmEngine(data_dir=str(tmp_path), **traits)
+    SlurmEngine(data_dir=str(tmp_path), submit_words=["--mail-type=END", "--comment=two words"])
+
+
 def test_gpus_of_a_type_are_those_of_its_generic_resources(tmp_path: Path) -> None:
     engine = SlurmEngine(data_dir=str(tmp_path), node_types={"big": {"cpus": 4, "gres": "gpu:a100:2"}})
     assert [kind.gpus for kind in engine.instance_types()] == [2]

@@ -106,8 +106,15 @@ def collect_unique(pairs: Iterable[tuple[str, str]], option: str, field: str) ->
     return found
 
 
-def to_text(value: object, option: str) -> str:
-    """Write a value as text.
+def to_text(
+    value: object,
+    option: str,
+    *,
+    field: str = "",
+    rule: str = "Hyperparameters are text, and Python converts no number with so many digits.",
+    cure: str = "Send it as a variable instead.",
+) -> str:
+    """Write a value as text; ``field`` ("" is that of the option), ``rule`` and ``cure`` are those of the error.
 
     :raises ValidationError: a number of more digits than Python writes.
     """
@@ -116,10 +123,10 @@ def to_text(value: object, option: str) -> str:
     except ValueError:
         raise ValidationError(
             f"{option}: {format_value(value)} is too long.",
-            field=option.partition(" ")[0].removeprefix("--"),
+            field=field or option.partition(" ")[0].removeprefix("--"),
             value=format_value(value),
-            rule="Hyperparameters are text, and Python converts no number with so many digits.",
-            cure="Send it as a variable instead.",
+            rule=rule,
+            cure=cure,
         ) from None
 
 
@@ -133,12 +140,26 @@ def parse_engine_options(texts: Iterable[str]) -> dict[str, str]:
 
 
 def engine_option_texts(options: Mapping[str, object]) -> dict[str, str]:
-    """Write the options of an engine as text, True and False as ``true`` and ``false``.
+    """Write the options of an engine as text, True and False as ``true`` and ``false``; leave out those that are None.
 
-    :raises ValidationError: a number of more digits than Python writes.
+    :raises ValidationError: a name is no text, or a value is neither text nor a number nor a truth value.
     """
-    texts = {name: to_text(value, f"{ENGINE_OPTION} {name}") for name, value in options.items()}
-    return {name: text.lower() if isinstance(options[name], bool) else text for name, text in sorted(texts.items())}
+    given = {name: value for name, value in options.items() if value is not None}
+    return {name: _engine_option_text(name, given[name]) for name in sorted(given, key=str)}
+
+
+def _engine_option_text(name: object, value: object) -> str:
+    if not isinstance(name, str) or not isinstance(value, (str, int, float)):
+        raise ValidationError(
+            f"engine_options: {format_value(name)}: {format_value(value)} is not an option of an engine.",
+            field="engine_options",
+            value=format_value(value),
+            rule="Names are text. Values are text, numbers, True or False.",
+            cure="For example engine_options={'time': '2h'}.",
+        )
+    rule = "Options are text, and Python converts no number with so many digits."
+    text = to_text(value, f"{ENGINE_OPTION} {name}", field="engine_options", rule=rule, cure="Use a shorter number.")
+    return text.lower() if isinstance(value, bool) else text
 
 
 def parse_metrics(words: Iterable[str]) -> dict[str, str]:

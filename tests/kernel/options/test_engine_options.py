@@ -9,6 +9,7 @@ import pytest
 
 import jupyter_smx as smx
 from jupyter_smx.kernel.options.line_parser import parse
+from jupyter_smx.kernel.options.option_values import engine_option_texts
 from jupyter_smx.kernel.request.builders import request_from_options
 from jupyter_smx.kernel.request.request import SubmissionContext
 from jupyter_smx.kernel.sagemaker.api_limits import api_limit_notes
@@ -57,6 +58,19 @@ def test_every_front_door_has_engine_options(shell: Any, controller: ScriptedCon
     assert typed == named == {"exclusive": "true", "nodes": "2"}
     with pytest.raises(ValidationError, match="engine_options=\\['a=b'\\] has the wrong type"):
         smx.train("pass", engine_options=["a=b"])  # type: ignore[arg-type]  # what is refused
+
+
+def test_values_of_python_become_text_and_none_is_left_out() -> None:
+    options = {"time": "2h", "qos": None, "nice": 5, "share": 0.5, "exclusive": False}
+    assert engine_option_texts(options) == {"exclusive": "false", "nice": "5", "share": "0.5", "time": "2h"}
+
+
+@pytest.mark.parametrize("options", [{"time": ["2h"]}, {1: "a", "b": "c"}, {"gres": {"gpu": 1}}, {"nice": 10**5000}])
+def test_values_that_are_no_text_are_refused_with_their_field(options: dict[Any, object]) -> None:
+    with pytest.raises(ValidationError) as refused:
+        engine_option_texts(options)
+    assert refused.value.field == "engine_options"
+    assert "yperparameter" not in str(refused.value)
 
 
 def test_two_jobs_differ_in_engine_options() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.remote.record_folder import RecordFolder
     from jupyter_smx.engines.slurm.client import SlurmClient
-    from jupyter_smx.engines.slurm.parsers import Accounted, PartitionRow, QueueRow
+    from jupyter_smx.engines.slurm.parsers import AccountingRow, PartitionRow, QueueRow
     from jupyter_smx.engines.slurm.partition_store import PartitionStore
     from jupyter_smx.engines.slurm.record import AllocationRecord
     from jupyter_smx.engines.slurm.submission import BatchJob
@@ -34,6 +34,8 @@ _ACCOUNTING_DELAYS = (1.0, 2.0)
 """Seconds before each further look at the accounting: the database gets the last figures after the end."""
 _ACCOUNTING_LIMIT = 5.0
 """Seconds in which the accounting may answer before a reason is given without its figures."""
+_ACCOUNTING_AGE = 10.0
+"""Seconds for which the answer of the accounting counts for the other hosts of a job."""
 _END_PAUSE = 2.0
 """Seconds between two looks at a job that takes long to end."""
 
@@ -52,7 +54,10 @@ class Allocations:
         self._client = client
         self._partitions = partitions
         self._owner = owner
+        self._clock = clock
         self._wall_clock = wall_clock
+        self._accounting: dict[str, tuple[float, AccountingRow | None]] = {}
+        self._accounting_lock = asyncio.Lock()
         self.watch = QueueWatch(client.queue, clock)
 
     def name_of(self, cluster: str) -> str:
@@ -150,6 +155,7 @@ class Allocations:
         rows = await self._client.partitions()
         self._partitions.write(rows)
         planned, script = plan(rows)
+        record = replace(record, notice=planned.notice)
         records.write(cluster, replace(record, submitted_at=self._wall_clock(), missed_since=0.0))
         try:
             job = await self._client.submit(planned, script)
@@ -198,47 +204,58 @@ class Allocations:
         found = {submission.cluster_of(self._owner(), name): _live(jobs) for name, jobs in queue.items()}
         return {cluster: jobs for cluster, jobs in found.items() if cluster and jobs}
 
-    async def end_reason(self, job: str, notice: float) -> str:
-        """Return how Slurm ended a job, or is about to end it; "" while it runs on.
-
-        ``notice`` is how many seconds before its end a job gets its notice.
+    async def end_reason(self, record: AllocationRecord) -> str:
+        """Return how Slurm ended the job of a record, or is about to end it; "" while it runs on.
 
         :raises UnavailableError: Slurm does not answer.
         """
+        job = record.job
         details = await self._client.describe(job)
         state = details.get("JobState", "")
         if reasons.is_requeued(details):
             return reasons.end_sentence(state, details)
         if state in reasons.RUNNING:
-            return reasons.notice_sentence(details, self._wall_clock(), notice)
+            return reasons.notice_sentence(details, self._wall_clock(), record.notice)
         if state in reasons.PENDING:
             return ""
-        accounted = await self._accounted_soon(job)
-        if accounted is not None and state in ("", "CANCELLED", *reasons.COMPLETING):
+        row = await self._read_accounting_soon(job)
+        if row is not None and state in ("", "CANCELLED", *reasons.COMPLETING):
             # Slurm forgets soon, shows no reason while it ends processes, and only its accounting has the user that
             # cancelled a job.
-            state = accounted.state if reasons.is_final(accounted.state) else state
-        figures = platform_usage(job, accounted).figures() if accounted is not None else ""
+            state = row.state if reasons.is_final(row.state) else state
+        figures = platform_usage(job, row).figures() if row is not None else ""
         return f"{reasons.end_sentence(state, details)}{f' It ran for {figures}.' if figures else ''}"
 
-    async def _accounted_soon(self, job: str) -> Accounted | None:
-        """Return what the accounting has now, None if it does not answer in time: the reason of an end counts more."""
-        with suppress(UnavailableError, asyncio.TimeoutError):
-            return await asyncio.wait_for(self._client.accounted(job), _ACCOUNTING_LIMIT)
-        return None
+    async def _read_accounting_soon(self, job: str) -> AccountingRow | None:
+        """Return the row of a job; None if it does not come in time, because the reason of an end counts more.
 
-    async def accounted(self, job: str) -> PlatformUsage | None:
-        """Return what the accounting has of a job that has ended; wait a moment for its last figures.
+        The hosts of a job share one row of an ended job, and one failure: each may take seconds.
+        """
+        async with self._accounting_lock:
+            oldest = self._clock() - _ACCOUNTING_AGE
+            self._accounting = {key: answer for key, answer in self._accounting.items() if answer[0] >= oldest}
+            if job not in self._accounting:
+                row = None
+                with suppress(UnavailableError, asyncio.TimeoutError):
+                    row = await asyncio.wait_for(self._client.read_accounting(job), _ACCOUNTING_LIMIT)
+                    if row is None or reasons.has_not_ended(row.state):
+                        return row
+                self._accounting[job] = (self._clock(), row)
+            return self._accounting[job][1]
+
+    async def read_accounting(self, job: str) -> PlatformUsage | None:
+        """Return the figures of a job that has ended, after a moment for the last ones; None if there are none.
 
         :raises UnavailableError: Slurm does not answer.
         """
-        found = await self._client.accounted(job)
+        row = await self._client.read_accounting(job)
         for delay in _ACCOUNTING_DELAYS:
-            if found is None or found.state not in (*reasons.PENDING, *reasons.RUNNING, "COMPLETING"):
+            if row is None or not reasons.has_not_ended(row.state):
                 break
             await asyncio.sleep(delay)
-            found = await self._client.accounted(job)
-        return None if found is None else platform_usage(job, found)
+            row = await self._client.read_accounting(job)
+        # Figures of a job that runs are no final ones, and nothing reads them again.
+        return None if row is None or reasons.has_not_ended(row.state) else platform_usage(job, row)
 
     # End
 
@@ -296,15 +313,15 @@ def read(records: RecordFolder[AllocationRecord], cluster: str) -> AllocationRec
     return record
 
 
-def platform_usage(job: str, accounted: Accounted) -> PlatformUsage:
+def platform_usage(job: str, row: AccountingRow) -> PlatformUsage:
     """Return the figures of a job as its record has them. Pure."""
     return PlatformUsage(
         name=f"Slurm job {job}",
-        state=accounted.state,
-        nodes=accounted.nodes,
-        elapsed_seconds=accounted.elapsed,
-        cpu_seconds=accounted.cpu,
-        peak_memory_bytes=accounted.memory,
+        state=row.state,
+        nodes=row.nodes,
+        elapsed_seconds=row.elapsed,
+        cpu_seconds=row.cpu,
+        peak_memory_bytes=row.memory,
     )
 
 

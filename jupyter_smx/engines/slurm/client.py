@@ -136,7 +136,7 @@ class SlurmClient:
             raise reasons.ask_error("scontrol", done)
         return parsers.parse_record(done.output.decode(errors="replace").splitlines()[0])
 
-    async def accounted(self, job: str) -> parsers.Accounted | None:
+    async def read_accounting(self, job: str) -> parsers.AccountingRow | None:
         """Return what the accounting has of a job, whose state may be ``CANCELLED by 1000``; None where there is none.
 
         :raises UnavailableError: the login machine does not answer.

@@ -247,7 +247,7 @@ class SlurmEngine(SlurmTraits):
         record = self._records.read(cluster)
         if record is None or not record.job:
             return ""
-        return await self._allocations.end_reason(record.job, float(self.notice_time))
+        return await self._allocations.end_reason(record)
 
     async def platform_usage(self, cluster: str) -> PlatformUsage | None:
         """Return what the accounting of the cluster has of a pool's job; None where there is none.
@@ -255,7 +255,7 @@ class SlurmEngine(SlurmTraits):
         :raises UnavailableError: Slurm does not answer.
         """
         record = self._records.read(cluster)
-        return await self._allocations.accounted(record.job) if record is not None and record.job else None
+        return await self._allocations.read_accounting(record.job) if record is not None and record.job else None
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """Cancel jobs of this controller whose clusters have no record.

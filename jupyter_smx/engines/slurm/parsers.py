@@ -232,8 +232,8 @@ def parse_accounts(text: str) -> list[str]:
     return [*dict.fromkeys(name for name in names if name)]
 
 
-class Accounted(Struct, frozen=True, kw_only=True):
-    """What ``sacct`` has of a job: its state, seconds, nodes of all components, and the most memory of one step."""
+class AccountingRow(Struct, frozen=True, kw_only=True):
+    """What ``sacct`` shows of a job: its state, seconds, nodes of all components, and the most memory of one step."""
 
     state: str
     nodes: int = 0
@@ -242,7 +242,7 @@ class Accounted(Struct, frozen=True, kw_only=True):
     memory: int | None = None
 
 
-def parse_accounting(text: str) -> Accounted | None:
+def parse_accounting(text: str) -> AccountingRow | None:
     """Parse the rows of ``sacct``; None if it has none.
 
     A row whose id has no dot is the job, or one component of it. Only rows of steps have memory.
@@ -254,7 +254,7 @@ def parse_accounting(text: str) -> Accounted | None:
         return None
     cpu = [seconds for row in jobs if (seconds := _cpu_seconds(row[3])) is not None]
     memory = [size for row in rows if (size := _memory(row[4]))]
-    return Accounted(
+    return AccountingRow(
         state=jobs[0][1],
         nodes=sum(_number(row[5]) for row in jobs),
         elapsed=float(max(_number(row[2]) for row in jobs)),

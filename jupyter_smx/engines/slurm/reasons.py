@@ -157,6 +157,11 @@ _NO_STEP = re.compile(
 _LOST = re.compile(r"Socket timed out|Unable to contact slurm controller|[Cc]onnect|Zero Bytes|launch failed|Aborting")
 
 
+def has_not_ended(state: str) -> bool:
+    """Return True for the state of a job that waits, runs or is being ended."""
+    return state in (*PENDING, *RUNNING, *COMPLETING)
+
+
 def can_pass(reason: str) -> bool:
     """Return True if a pending job may start later although nothing about it changes."""
     return not _cure_of(reason)
@@ -188,7 +193,7 @@ def format_reason(row: QueueRow) -> str:
 
 
 def end_sentence(state: str, record: dict[str, str]) -> str:
-    """Say how an allocation ended; ``record`` is what ``scontrol`` shows of the job, empty if it has forgotten it."""
+    """Return how an allocation ended; ``record`` is what ``scontrol`` shows of the job, empty if it shows none."""
     word = state.split(maxsplit=1)[0] if state else ""
     if is_requeued(record):
         return "Slurm queued the job again, which ended its hosts."
@@ -217,7 +222,7 @@ def is_requeued(record: dict[str, str]) -> bool:
 
 
 def notice_sentence(record: dict[str, str], now: float, notice: float) -> str:
-    """Say why Slurm is about to end a job that still runs, or "" if it is not; pure.
+    """Return the reason of the coming end of a job that still runs, "" without a notice by now; pure.
 
     ``record`` is what ``scontrol`` shows of the job, with moments in seconds since the epoch, as ``now``. ``notice`` is
     how many seconds before its end a job gets its notice.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from fake_slurm import FakeSlurm
+from slurm_requests import host, request
 from test_slurm_engine import acquire, engine_of
 
 from jupyter_smx.engines.remote.machine import Completed, NoAnswerError
 from jupyter_smx.engines.slurm import allocations, parsers
-from jupyter_smx.engines.slurm.parsers import Accounted
+from jupyter_smx.engines.slurm.parsers import AccountingRow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,14 +31,14 @@ COMPONENTS = (
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (ROWS, Accounted(state="COMPLETED", nodes=1, elapsed=3720.0, cpu=2045.0, memory=3 << 29)),
-        (COMPONENTS, Accounted(state="CANCELLED by 0", nodes=3, elapsed=61.0, cpu=86_403.5, memory=3 << 20)),
-        ("4711|RUNNING|5|00:00:00||1\n", Accounted(state="RUNNING", nodes=1, elapsed=5.0, cpu=0.0)),
+        (ROWS, AccountingRow(state="COMPLETED", nodes=1, elapsed=3720.0, cpu=2045.0, memory=3 << 29)),
+        (COMPONENTS, AccountingRow(state="CANCELLED by 0", nodes=3, elapsed=61.0, cpu=86_403.5, memory=3 << 20)),
+        ("4711|RUNNING|5|00:00:00||1\n", AccountingRow(state="RUNNING", nodes=1, elapsed=5.0, cpu=0.0)),
         ("", None),
         ("a message of the site\n4711.0|COMPLETED|1|00:00|1K|1\n", None),
     ],
 )
-def test_rows_of_the_accounting_are_added_up(text: str, expected: Accounted | None) -> None:
+def test_rows_of_the_accounting_are_added_up(text: str, expected: AccountingRow | None) -> None:
     assert parsers.parse_accounting(text) == expected
 
 
@@ -61,10 +64,10 @@ async def test_figures_that_are_not_there_yet_are_waited_for_a_moment(
     slurm = FakeSlurm()
     engine = engine_of(slurm, tmp_path)
     await acquire(engine)
-    slurm.accounting = "RUNNING"
-    usage = await engine.platform_usage("f00d")
-    assert usage is not None
-    assert (usage.state, slurm.calls["sacct"]) == ("RUNNING", 3)
+    for number, state in enumerate(("RUNNING", "PENDING", "COMPLETING"), 1):
+        slurm.accounting = state
+        assert await engine.platform_usage("f00d") is None
+        assert slurm.calls["sacct"] == 3 * number
 
 
 class SlurmWithoutDatabase(FakeSlurm):
@@ -83,3 +86,35 @@ async def test_an_accounting_without_an_answer_costs_only_the_figures(tmp_path: 
         reason = await engine.exit_reason("f00d", "algo-1")
         assert words in reason
         assert "It ran for" not in reason
+
+
+async def test_the_hosts_of_a_job_share_one_look_at_the_accounting(tmp_path: Path) -> None:
+    slurm = FakeSlurm()
+    engine = engine_of(slurm, tmp_path)
+    await acquire(engine)
+    slurm.accounting = slurm.jobs[0].state = "TIMEOUT"
+    await asyncio.gather(*(engine.exit_reason("f00d", "algo-1") for _ in range(8)))
+    assert "It ran for 2 min" in await engine.exit_reason("f00d", "algo-2")
+    assert slurm.calls["sacct"] == 1
+
+
+class SlurmThatShowsAJob(FakeSlurm):
+    """A scheduler whose ``scontrol show job`` prints ``shown``."""
+
+    shown = ""
+
+    def _scontrol(self, command: str, data: bytes) -> Completed:
+        return Completed(0, self.shown.encode(), "") if "show job" in command else super()._scontrol(command, data)
+
+
+async def test_a_notice_is_announced_as_long_before_the_end_as_the_job_planned_it(tmp_path: Path) -> None:
+    slurm = SlurmThatShowsAJob()
+    engine = engine_of(slurm, tmp_path, notice_time=600.0)
+    await acquire(engine, request(host(), options={"time": "10m"}))
+    record = engine._records.read("f00d")
+    assert record is not None
+    assert record.notice == 300.0
+    slurm.shown = f"JobState=RUNNING EndTime={time.time() + 500:.0f}"
+    assert await engine.exit_reason("f00d", "algo-1") == ""
+    slurm.shown = f"JobState=RUNNING EndTime={time.time() + 350:.0f}"
+    assert "time limit" in await engine.exit_reason("f00d", "algo-1")

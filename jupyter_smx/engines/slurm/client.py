@@ -99,13 +99,13 @@ class SlurmClient:
         """
         return parsers.parse_partitions(await self._ask("sinfo", commands.partitions()))
 
-    async def site(self) -> parsers.Site:
-        """Show accounts, QOS, features and reservations; parts that the cluster does not have are empty.
+    async def site(self, known: parsers.Site) -> parsers.Site:
+        """Show accounts, QOS, features and reservations; parts whose command failed are those of ``known``.
 
         :raises UnavailableError: the login machine does not answer.
         """
         done = await self._run(commands.site())
-        return parsers.parse_site(done.output.decode(errors="replace"))
+        return parsers.parse_site(done.output.decode(errors="replace"), known)
 
     async def node_addresses(self, nodes: Sequence[str]) -> dict[str, str]:
         """Return the addresses of nodes, as far as Slurm and the login machine have them.

@@ -96,8 +96,9 @@ def accounts() -> str:
 
 
 def site() -> str:
-    """Show what a user may name: associations, features of nodes and reservations, with a line ``--`` between them."""
-    return f"{accounts()}; echo --; sinfo --noheader --format=%f; echo --; scontrol --oneliner show reservation"
+    """Show what a user may name: associations, features of nodes and reservations; ``-- EXIT_CODE`` ends each part."""
+    parts = (accounts(), "sinfo --noheader --format=%f", "scontrol --oneliner show reservation")
+    return "; ".join(f'{part}; echo "-- $?"' for part in parts)
 
 
 def cancel(jobs: Sequence[str]) -> str:

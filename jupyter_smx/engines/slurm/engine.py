@@ -196,7 +196,7 @@ class SlurmEngine(SlurmTraits):
         return [*(own | {kind.name: kind for kind in self.configured_types()}).values()]
 
     async def option_values(self) -> Mapping[str, Sequence[str]]:
-        """Return what Slurm said last, and ask again in the background; by ssh only if it answered before."""
+        """Return the last answers, and query Slurm again in the background; by ssh only if it answered before."""
         if not self.login or self._client.has_facts():
             self._options.refresh_later()
         return self._options.read()
@@ -267,7 +267,7 @@ class SlurmEngine(SlurmTraits):
     async def doctor(self, timeout: float = DOCTOR_TIMEOUT) -> dict[str, object]:
         """Return the version of Slurm, its partitions, and what this controller has there."""
         try:
-            return await asyncio.wait_for(self._facts_for_people(), timeout)
+            return await asyncio.wait_for(self._doctor_report(), timeout)
         except asyncio.TimeoutError:
             return {"problem": f"Slurm did not answer within {timeout:g} s."}
         except (RefusedError, UnavailableError) as error:
@@ -437,9 +437,11 @@ class SlurmEngine(SlurmTraits):
             components={host.host: numbers[host.host] for host in request.hosts},
         )
 
-    async def _facts_for_people(self) -> dict[str, object]:
+    async def _doctor_report(self) -> dict[str, object]:
         facts = await self._client.facts()
-        await self._options.refresh()
+        await self._options.refresh_partitions()
+        # Its parts may take longer than a doctor waits, as the database of accounts.
+        self._options.refresh_later()
         rows = self._partitions.read()
         return {
             "slurm": f"{facts.version} in {facts.programs}",

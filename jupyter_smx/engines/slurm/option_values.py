@@ -1,4 +1,4 @@
-"""Values of ``--engine-option`` for completion: what Slurm said last, from this machine's disk."""
+"""Values of ``--engine-option`` for completion: the last answers of Slurm, from this machine's disk."""
 
 from __future__ import annotations
 
@@ -24,50 +24,58 @@ MIN_AGE = 600.0
 
 
 class OptionValues:
-    """Holds the last answer, and asks Slurm in the background. ``clock`` returns seconds and only runs forward."""
+    """Holds the last answer, and queries Slurm in the background. ``clock`` returns seconds and only runs forward."""
 
     def __init__(self, client: SlurmClient, partitions: PartitionStore, path: Path, clock: Callable[[], float]) -> None:
         self._client = client
         self._partitions = partitions
         self._path = path
         self._clock = clock
-        self._asked_at = float("-inf")
+        self._queried_at = float("-inf")
         self._site: Site | None = None
         self._task: asyncio.Task[None] | None = None
 
     def read(self) -> dict[str, tuple[str, ...]]:
-        """Return known values by the name of the option, none if Slurm was never asked."""
+        """Return known values by the name of the option, none before the first answer of Slurm."""
+        return values_of(self._partitions.read(), self._read_site())
+
+    def _read_site(self) -> Site:
         if self._site is None:
             self._site = Site()
             with suppress(OSError, msgspec.MsgspecError):
                 self._site = msgspec.json.decode(self._path.read_bytes(), type=Site)
-        return values_of(self._partitions.read(), self._site)
+        return self._site
 
     def refresh_later(self) -> None:
-        """Begin to ask Slurm, unless it was asked in the last ten minutes. A failure leaves the last answer."""
-        if self._clock() - self._asked_at < MIN_AGE:
+        """Query Slurm in the background, unless it was queried in the last ten minutes.
+
+        A failure leaves the last answer.
+        """
+        if self._clock() - self._queried_at < MIN_AGE:
             return
-        self._asked_at = self._clock()
+        self._queried_at = self._clock()
         self._task = asyncio.create_task(self._refresh_quietly(), name="values of engine options")
 
-    async def refresh(self) -> None:
-        """Ask Slurm, and store the answer.
+    async def refresh_partitions(self) -> None:
+        """Query the partitions, and store them.
 
         :raises UnavailableError: Slurm does not answer.
         """
-        self._asked_at = self._clock()
         self._partitions.write(await self._client.partitions())
-        self._site = await self._client.site()
+
+    async def _refresh(self) -> None:
+        await self.refresh_partitions()
+        self._site = await self._client.site(self._read_site())
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._path.write_bytes(msgspec.json.encode(self._site))
 
     async def _refresh_quietly(self) -> None:
         with suppress(SmxError):
-            await self.refresh()
+            await self._refresh()
 
     async def close(self) -> None:
-        """End a question that is under way."""
+        """Cancel a running query."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

@@ -27,6 +27,8 @@ _MEGABYTE = 1 << 20
 _GRES_WORD = re.compile(r"(?:gres[/:])?gpu(?::(?P<kind>[^:=(,]+?))?[:=](?P<count>\d+)(?:\(.*\))?")
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
+_SITE_PART = re.compile(r"(.*?)^-- (\d+)$", re.MULTILINE | re.DOTALL)
+_SITE_PARTS = 3
 _PAIR = re.compile(r"(?<!\S)([A-Za-z][A-Za-z0-9_/:]*)=")
 
 
@@ -285,18 +287,27 @@ class Site(Struct, frozen=True, kw_only=True):
     reservations: tuple[str, ...] = ()
 
 
-def parse_site(text: str) -> Site:
-    """Parse the output of :func:`commands.site`; parts that a cluster does not have are empty."""
-    parts = [*re.split(r"^--$", text, flags=re.MULTILINE), "", ""]
-    rows = [[field.strip() for field in line.split("|")] for line in parts[0].splitlines()]
-    qos = [name for row in rows if len(row) >= _ASSOCIATION_FIELDS for field in row[2:4] for name in field.split(",")]
-    features = [name for line in parts[1].splitlines() for name in line.strip().split(",")]
+def parse_site(text: str, known: Site) -> Site:
+    """Parse the output of :func:`commands.site`; parts whose command failed are those of ``known``."""
+    # Without the last line of a part, it was cut off.
+    accounts, features, reservations = [*_SITE_PART.findall(text), *[("", "1")] * _SITE_PARTS][:_SITE_PARTS]
     return Site(
-        accounts=tuple(parse_accounts(parts[0])),
-        qos=_names(qos),
-        features=_names(features),
-        reservations=_names(re.findall(r"^ReservationName=(\S+)", parts[2], re.MULTILINE)),
+        accounts=tuple(parse_accounts(accounts[0])) if accounts[1] == "0" else known.accounts,
+        qos=_qos_names(accounts[0]) if accounts[1] == "0" else known.qos,
+        features=_names(features[0].replace(",", "\n").splitlines()) if features[1] == "0" else known.features,
+        reservations=_reservations(reservations[0]) if reservations[1] == "0" else known.reservations,
     )
+
+
+def _qos_names(text: str) -> tuple[str, ...]:
+    rows = [[field.strip() for field in line.split("|")] for line in text.splitlines()]
+    return _names(
+        name for row in rows if len(row) >= _ASSOCIATION_FIELDS for field in row[2:4] for name in field.split(",")
+    )
+
+
+def _reservations(text: str) -> tuple[str, ...]:
+    return _names(re.findall(r"^ReservationName=(\S+)", text, re.MULTILINE))
 
 
 def _names(words: Iterable[str]) -> tuple[str, ...]:

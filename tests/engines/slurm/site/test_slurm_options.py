@@ -27,14 +27,16 @@ SITE = """\
 physics||normal,high|normal|
 physics|gpu|normal||
 lab|||long|
---
+-- 0
 a100,nvlink
 (null)
 a100
---
+-- 0
 ReservationName=course StartTime=2026-01-01T00:00:00 Nodes=n[1-2]
 ReservationName=night StartTime=2026-01-01T00:00:00
+-- 0
 """
+NO_SITE = "-- 0\n(null)\n-- 0\nNo reservations in the system\n-- 0\n"
 
 
 @pytest.mark.parametrize(
@@ -135,14 +137,23 @@ def test_the_engine_declares_the_options_and_checks_their_values(tmp_path: Path)
 
 
 def test_what_a_site_has_is_read_from_its_three_parts() -> None:
-    assert parsers.parse_site(SITE) == Site(
+    assert parsers.parse_site(SITE, Site()) == Site(
         accounts=("physics", "lab"),
         qos=("normal", "high", "long"),
         features=("a100", "nvlink"),
         reservations=("course", "night"),
     )
-    assert parsers.parse_site("") == Site()
-    assert parsers.parse_site("--\n(null)\n--\nNo reservations in the system\n") == Site()
+    known = Site(accounts=("old",), qos=("old",), features=("old",), reservations=("old",))
+    assert parsers.parse_site(NO_SITE, known) == Site()
+
+
+def test_a_part_of_a_site_whose_command_failed_stays() -> None:
+    known = Site(accounts=("old",), qos=("old",), features=("old",), reservations=("old",))
+    for cut_off in ("", "-- 127\n", "physics||normal|\n"):
+        assert parsers.parse_site(cut_off, known) == known
+    without_database = parsers.parse_site(NO_SITE.replace("-- 0", "-- 1", 1), known)
+    assert without_database == Site(accounts=("old",), qos=("old",))
+    assert parsers.parse_site(NO_SITE.rpartition("-- 0")[0], known) == Site(reservations=("old",))
 
 
 def test_values_of_options_are_those_of_partitions_that_are_up() -> None:
@@ -160,7 +171,14 @@ def test_values_of_options_are_those_of_partitions_that_are_up() -> None:
 
 
 class SlurmWithSite(FakeSlurm):
-    """A scheduler with accounts, which counts what is asked about them."""
+    """A scheduler with accounts, which counts the queries of them."""
+
+    has_slow_database = False
+
+    async def run(self, command: str, data: bytes = b"", timeout: float = 20.0) -> Completed:
+        if self.has_slow_database and "sacctmgr" in command:
+            await asyncio.Event().wait()
+        return await super().run(command, data, timeout)
 
     def _sacctmgr(self, _command: str, _data: bytes) -> Completed:
         return Completed(0, SITE.encode(), "")
@@ -203,7 +221,18 @@ async def test_completion_opens_no_connection_to_a_login_machine(tmp_path: Path)
     await engine.option_values()
     await answered()
     assert slurm.calls == {}
-    assert "lab" in str(await engine.doctor() and await engine.option_values())
+    assert await engine.doctor()
+    await answered()
+    assert "lab" in str(await engine.option_values())
+
+
+async def test_a_doctor_needs_no_database_of_accounts(tmp_path: Path) -> None:
+    slurm = SlurmWithSite()
+    slurm.has_slow_database = True
+    engine = engine_of(slurm, tmp_path)
+    assert (await engine.doctor(timeout=2.0))["partitions"] == "main"
+    assert (await engine.option_values())["partition"] == ("main",)
+    await engine.close()
 
 
 async def test_completion_without_an_answer_of_slurm_has_what_is_known(tmp_path: Path) -> None:

@@ -194,8 +194,8 @@ export interface RemoteException {
  * charged (SageMaker's ``TrainingTimeInSeconds`` and ``BillableTimeInSeconds``, of one instance); ``retained_seconds``
  * those in which its pool stood idle after it, so far. ``cost_per_step`` is what all hosts cost while one step is done
  * that the job counts: ``price_per_hour`` × ``step_seconds`` / 3600; None where it counts none. ``steps`` are done.
- * ``groups`` are the parts of price and sum. ``accounted`` is what the platform accounted for the hosts, a sentence;
- * only the last job of hosts that have ended has it.
+ * ``groups`` are the parts of price and sum. ``platform_usage`` is a sentence
+ * with the figures of the platform; only the last job of hosts that have ended has it.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Bill".
@@ -210,7 +210,7 @@ export interface Bill {
   cost_per_step: number | null;
   training_seconds: number;
   groups: GroupBill[];
-  accounted: string;
+  platform_usage: string;
 }
 /**
  * The part of a job's bill that one of its instance groups has; None where its price is not known.

@@ -78,8 +78,8 @@ def cost_page(name: str, bill: Bill) -> Page:
     lines.append(f"  billed time: {format_duration(bill.billable_seconds)}")
     if bill.retained_seconds:
         lines.append(f"  idle time of pool: {format_duration(bill.retained_seconds)}")
-    if bill.accounted:
-        lines.append(f"  accounted: {bill.accounted}")
+    if bill.platform_usage:
+        lines.append(f"  accounted: {bill.platform_usage}")
     if bill.step_seconds is not None:
         cost = format_step_cost(bill) or "cost per step unknown"
         lines.append(f"  steps: {bill.steps:g} so far, {format_precise(bill.step_seconds)} each, {cost}")

@@ -92,8 +92,8 @@ class Bill(Struct, frozen=True, kw_only=True):
     charged (SageMaker's ``TrainingTimeInSeconds`` and ``BillableTimeInSeconds``, of one instance); ``retained_seconds``
     those in which its pool stood idle after it, so far. ``cost_per_step`` is what all hosts cost while one step is done
     that the job counts: ``price_per_hour`` × ``step_seconds`` / 3600; None where it counts none. ``steps`` are done.
-    ``groups`` are the parts of price and sum. ``accounted`` is what the platform accounted for the hosts, a sentence;
-    only the last job of hosts that have ended has it.
+    ``groups`` are the parts of price and sum. ``platform_usage`` is a sentence
+    with the figures of the platform; only the last job of hosts that have ended has it.
     """
 
     price_per_hour: float | None
@@ -105,7 +105,7 @@ class Bill(Struct, frozen=True, kw_only=True):
     cost_per_step: float | None = None
     training_seconds: float = 0.0
     groups: tuple[GroupBill, ...] = ()
-    accounted: str = ""
+    platform_usage: str = ""
 
     def savings(self) -> float | None:
         """Return the percentage that managed spot saves, as SageMaker defines it; None before the first run."""

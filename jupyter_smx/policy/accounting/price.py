@@ -112,7 +112,7 @@ def bill(job: Job, known: Catalogue, now: float, pace: StepPace | None = None) -
         cost=job_cost(job, known, now),
         training_seconds=training_seconds(job, now),
         groups=tuple(_group_bill(group, charged, known) for group in job.spec.instance_groups),
-        accounted=usage.sentence() if usage else "",
+        platform_usage=usage.sentence() if usage else "",
     )
 
 

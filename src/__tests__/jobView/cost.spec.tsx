@@ -29,16 +29,16 @@ describe('the cost of a job', () => {
   });
 
   it('has what the platform accounted, and nothing from an older server', async () => {
-    const accounted = 'Slurm job 7: COMPLETED, 1 min';
+    const sentence = 'Slurm job 7: COMPLETED, 1 min';
     const plain = record();
     const text = async (bill: Bill): Promise<string> => {
       const node = await mount(<Cost job={{ ...plain, bill }} now={5000} trans={trans} />);
       return node.textContent ?? '';
     };
-    expect(await text({ ...plain.bill, accounted })).toContain(
-      `Accounted by the platform${accounted}`
+    expect(await text({ ...plain.bill, platform_usage: sentence })).toContain(
+      `Accounted by the platform${sentence}`
     );
-    const older = { ...plain.bill, accounted: undefined } as unknown as Bill;
+    const older = { ...plain.bill, platform_usage: undefined } as unknown as Bill;
     for (const bill of [plain.bill, older]) {
       expect(await text(bill)).not.toContain('Accounted');
     }

@@ -45,7 +45,7 @@ export function Cost({ job, now, trans, advice = null }: ICostProps): JSX.Elemen
             job.warm_pool ? formatDuration(bill.retained_seconds, trans) : ''
           ],
           // An older server has no accounts of platforms.
-          [trans.__('Accounted by the platform'), bill.accounted ?? ''],
+          [trans.__('Accounted by the platform'), bill.platform_usage ?? ''],
           [isOver ? trans.__('Cost') : trans.__('Cost so far'), sumWords(sum, trans)],
           [trans.__('Cost per step'), stepWords(job, trans)]
         ]}

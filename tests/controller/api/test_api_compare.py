@@ -65,5 +65,5 @@ async def test_a_record_comes_with_what_lists_show_and_with_its_bill(world: Worl
     of_a_step = {"steps": None, "step_seconds": None, "cost_per_step": None}
     money = {"price_per_hour": 0.23, "cost": 0.23}
     group = {"name": "homogeneousCluster", "instance_type": "ml.m5.large", "instance_count": 2, "until": "", **money}
-    assert bill == {**money, **seconds, **of_a_step, "groups": [group]}
+    assert bill == {**money, **seconds, **of_a_step, "groups": [group], "platform_usage": ""}
     assert record["cost"] == listed["cost"] == bill["cost"]

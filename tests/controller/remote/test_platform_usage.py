@@ -31,9 +31,9 @@ class AccountingEngine(FakeRemoteEngine):
     async def platform_usage(self, cluster: str) -> PlatformUsage | None:
         """Return the figures of a cluster without hosts."""
         assert not [host for host in self.world.live_hosts() if host.cluster == cluster], "asked before the release"
-        answered = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_later(self.delay, answered.set_result, None)
-        await answered
+        answered = asyncio.Event()
+        asyncio.get_running_loop().call_later(self.delay, answered.set)
+        await answered.wait()
         if self.error is not None:
             raise self.error
         return USAGE
@@ -51,18 +51,18 @@ def accounting_engine(sim: Simulation) -> AccountingEngine:
     return sim.engine
 
 
-def accounted(sim: Simulation, job: str) -> str:
-    return sim.controller.live_state.bill(sim.job(job)).accounted
+def figures(sim: Simulation, job: str) -> str:
+    return sim.controller.live_state.bill(sim.job(job)).platform_usage
 
 
 @pytest.mark.parametrize("keep_alive", [0, 600])
 def test_the_last_job_has_the_figures_after_its_hosts_have_ended(remote: Simulation, keep_alive: int) -> None:
     first = remote.run_to_end(keep_alive=600)
     last = remote.run_to_end(keep_alive=keep_alive)
-    assert accounted(remote, last) == "" or not keep_alive
+    assert figures(remote, last) == "" or not keep_alive
     remote.pass_time(700.0)
     assert not remote.pools()
-    assert (accounted(remote, first), accounted(remote, last)) == ("", SENTENCE)
+    assert (figures(remote, first), figures(remote, last)) == ("", SENTENCE)
     page = cost_page("fit", remote.controller.live_state.bill(remote.job(last)))[0]
     assert f"  accounted: {SENTENCE}" in page
 
@@ -73,7 +73,7 @@ def test_the_last_job_of_a_pool_that_was_lost_has_the_figures(remote: Simulation
         host.crash()
     remote.pass_time(30.0)
     assert not remote.pools()
-    assert accounted(remote, job) == SENTENCE
+    assert figures(remote, job) == SENTENCE
 
 
 def test_a_platform_that_does_not_answer_delays_no_end(remote: Simulation) -> None:
@@ -81,7 +81,7 @@ def test_a_platform_that_does_not_answer_delays_no_end(remote: Simulation) -> No
     job = remote.run_to_end(keep_alive=0)
     remote.pass_time(5.0)
     assert not remote.pools()
-    assert accounted(remote, job) == ""
+    assert figures(remote, job) == ""
 
 
 @pytest.mark.parametrize("delay", [0.0, 5.0])
@@ -97,7 +97,7 @@ def test_the_job_whose_allocation_ended_has_the_figures_and_the_one_before_it_ha
         remote.kill_host(host)
     remote.pass_time(60.0)
     assert remote.job(second).ended_at is not None
-    assert (accounted(remote, first), accounted(remote, second)) == ("", SENTENCE)
+    assert (figures(remote, first), figures(remote, second)) == ("", SENTENCE)
 
 
 def test_a_slow_platform_delays_neither_the_end_of_a_lost_job_nor_the_next_hosts(remote: Simulation) -> None:
@@ -105,9 +105,9 @@ def test_a_slow_platform_delays_neither_the_end_of_a_lost_job_nor_the_next_hosts
     job = remote.run_to_end(keep_alive=0)
     remote.pass_time(2.0)
     assert not remote.pools()
-    assert accounted(remote, job) == ""
+    assert figures(remote, job) == ""
     remote.pass_time(9.0)
-    assert accounted(remote, job) == SENTENCE
+    assert figures(remote, job) == SENTENCE
 
 
 def test_a_platform_without_an_answer_in_time_is_one_line_of_the_log(
@@ -117,6 +117,6 @@ def test_a_platform_without_an_answer_in_time_is_one_line_of_the_log(
     with caplog.at_level(logging.INFO, "jupyter_smx"):
         job = remote.run_to_end(keep_alive=0)
         remote.pass_time(70.0)
-    assert accounted(remote, job) == ""
+    assert figures(remote, job) == ""
     lines = [record for record in caplog.records if "platform usage" in record.getMessage()]
     assert [(line.levelno, line.exc_info) for line in lines] == [(logging.INFO, None)]

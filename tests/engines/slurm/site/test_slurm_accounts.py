@@ -38,12 +38,12 @@ def test_the_record_of_the_last_job_has_what_slurm_accounted(slurm_controller: S
     assert pool.nodes == 1
     slurm_controller.client.release(pool.name)
 
-    def accounted() -> str:
-        return slurm_controller.client.job_bill(job.id).bill.accounted
+    def figures() -> str:
+        return slurm_controller.client.job_bill(job.id).bill.platform_usage
 
-    eventually_blocking(accounted, "the pool has ended", within=60.0)
-    assert accounted().startswith(f"Slurm job {number}: C"), accounted()
-    assert " of CPU time" in accounted()
+    eventually_blocking(figures, "the pool has ended", within=60.0)
+    assert figures().startswith(f"Slurm job {number}: C"), figures()
+    assert " of CPU time" in figures()
 
 
 def test_accounts_of_the_user_are_completed(slurm_controller: SlurmControllerWorld) -> None:

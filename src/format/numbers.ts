@@ -113,7 +113,7 @@ export function formatMoney(dollars: number): string {
   return dollars > 0 && dollars < 0.005 ? '< $0.01' : `$${dollars.toFixed(2)}`;
 }
 
-/** Hours of a node; less than a hundredth of one is not called nothing. */
+/** Hours of a node; less than a hundredth of one is shown as `< 0.01`. */
 export function formatNodeHours(hours: number, trans: TranslationBundle): string {
   return trans.__('%1 node hours', hours > 0 && hours < 0.005 ? '< 0.01' : hours.toFixed(2));
 }

@@ -54,9 +54,9 @@ class EngineListing:
     async def _options(self, engine: str) -> dict[str, tuple[str, ...]]:
         """List the options that a job may name, each with the values that the engine lists."""
         with suppress(SmxError), wrap_unexpected(_log, "Listing options of an engine"):
-            chosen = self._engine_of(engine)
-            names = chosen.capabilities.options
-            values = await chosen.option_values() if names else {}
+            instance = self._engine_of(engine)
+            names = instance.capabilities.options
+            values = await instance.option_values() if names else {}
             return {name: tuple(values.get(name, ())) for name in names}
         return {}
 
@@ -68,10 +68,10 @@ class EngineListing:
         return tuple(name for name in dict.fromkeys((*brought, *limits.catalogue)) if not allowed or name in allowed)
 
 
-def _names_of(ask: Callable[[], Iterable[str]]) -> tuple[str, ...]:
+def _names_of(list_names: Callable[[], Iterable[str]]) -> tuple[str, ...]:
     try:
         with wrap_unexpected(_log, "Listing names of an engine"):
-            return tuple(ask())
+            return tuple(list_names())
     except SmxError:
         return ()
 

@@ -201,8 +201,8 @@ class Allocations:
         :raises UnavailableError: Slurm does not answer.
         """
         queue = await self.watch.look()
-        found = {submission.cluster_of(self._owner(), name): _live(jobs) for name, jobs in queue.items()}
-        return {cluster: jobs for cluster, jobs in found.items() if cluster and jobs}
+        clusters = {submission.cluster_of(self._owner(), name): _live(jobs) for name, jobs in queue.items()}
+        return {cluster: jobs for cluster, jobs in clusters.items() if cluster and jobs}
 
     async def end_reason(self, record: AllocationRecord) -> str:
         """Return how Slurm ended the job of a record, or is about to end it; "" while it runs on.
@@ -295,8 +295,8 @@ class Allocations:
 
         :raises UnavailableError: Slurm does not answer.
         """
-        own = await self.own_clusters()
-        orphans = {cluster: jobs for cluster, jobs in own.items() if cluster not in known()}
+        clusters = await self.own_clusters()
+        orphans = {cluster: jobs for cluster, jobs in clusters.items() if cluster not in known()}
         if orphans:
             await self._client.cancel([*chain.from_iterable(orphans.values())])
         return [*orphans]

@@ -49,8 +49,8 @@ class SlurmClient:
         if self._facts is None:
             done = await self._run(_FACTS)
             lines = done.output.decode(errors="replace").split("\n")
-            found = [line.strip() for line in lines if line.strip()][-_FACT_LINES:]
-            if done.code or len(found) < _FACT_LINES or not found[0].isdigit():
+            values = [line.strip() for line in lines if line.strip()][-_FACT_LINES:]
+            if done.code or len(values) < _FACT_LINES or not values[0].isdigit():
                 raise RefusedError(
                     f"--engine: {self.login.name} has no sbatch.",
                     field="engine",
@@ -58,7 +58,7 @@ class SlurmClient:
                     rule="Slurm's programs run on the login machine.",
                     cure="Set c.SlurmEngine.programs to their folder, or c.SlurmEngine.login to a login node.",
                 )
-            self._facts = LoginFacts(int(found[0]), found[1], found[2])
+            self._facts = LoginFacts(int(values[0]), values[1], values[2])
         return self._facts
 
     def has_facts(self) -> bool:

@@ -78,13 +78,13 @@ class SlurmEngine(SlurmTraits):
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         """Return the planned job; Slurm chooses nodes and addresses, and the limit of a partition may shorten it."""
-        found = interpreters.interpreter(request.python, self._environments())
+        interpreter = interpreters.interpreter(request.python, self._environments())
         hosts = {}
         for host in request.hosts:
             described = self._description(request, host, None)
             hosts[host.host] = {
-                "python": found.path or str(self.python) or DEFAULT_PYTHON,
-                "setup": found.setup,
+                "python": interpreter.path or str(self.python) or DEFAULT_PYTHON,
+                "setup": interpreter.setup,
                 host_layout.DESCRIPTION: {name: value for name, value in described.items() if name not in _FILLED_IN},
             }
         planned = submission.plan_submission(request, self.job_options(), self.allocation_time(), "")
@@ -159,7 +159,7 @@ class SlurmEngine(SlurmTraits):
             return [Observation.UNKNOWN for _ in handles]
 
     async def release(self, handle: Handle) -> None:
-        """End the hosts on their nodes, then the job, and wait until Slurm says that it has ended.
+        """End the hosts on their nodes, then the job, and wait until Slurm lists it as ended.
 
         :raises UnavailableError: Slurm does not answer, or the job still ends.
         """
@@ -182,18 +182,18 @@ class SlurmEngine(SlurmTraits):
 
         :raises UnavailableError: nothing listens there now.
         """
-        found = next((known for known in handle.hosts if known.host == host), None)
-        if found is None:
+        launched = next((known for known in handle.hosts if known.host == host), None)
+        if launched is None:
             raise UnavailableError(f"Host {host} of cluster {handle.cluster} is on no node yet.", transient=True)
         await self._client.facts()
-        return await self._account_of(found).machine.connect(str(found.data["socket"]))
+        return await self._account_of(launched).machine.connect(str(launched.data["socket"]))
 
     # Methods of the port with a default
 
     def instance_types(self) -> Sequence[InstanceType]:
-        """Return the types of the configuration, and those of partitions as they were when Slurm was asked last."""
-        own = {kind.name: kind for kind in node_types.partition_types(self._partitions.read())}
-        return [*(own | {kind.name: kind for kind in self.configured_types()}).values()]
+        """Return the types of the configuration, and those of partitions as they were in the last answer of Slurm."""
+        of_partitions = {kind.name: kind for kind in node_types.partition_types(self._partitions.read())}
+        return [*(of_partitions | {kind.name: kind for kind in self.configured_types()}).values()]
 
     async def option_values(self) -> Mapping[str, Sequence[str]]:
         """Return the last answers, and query Slurm again in the background; by ssh only if it answered before."""
@@ -211,11 +211,11 @@ class SlurmEngine(SlurmTraits):
 
     async def shell(self, handle: Handle, host: str) -> list[str] | None:
         """Enter the namespaces of the agent in a terminal on the node."""
-        found = next((known for known in handle.hosts if known.host == host), None)
-        if found is None:
+        launched = next((known for known in handle.hosts if known.host == host), None)
+        if launched is None:
             return None
         await self._client.facts()
-        account = self._account_of(found)
+        account = self._account_of(launched)
         return account.machine.shell_words(account.command("shell", handle.cluster, host))
 
     async def read_spool(
@@ -227,14 +227,14 @@ class SlurmEngine(SlurmTraits):
         :raises UnavailableError: the machine gives no answer.
         """
         record = self._records.read(cluster)
-        found = next((known for known in record.hosts if known.host == host), None) if record else None
-        if record is None or found is None:
+        launched = next((known for known in record.hosts if known.host == host), None) if record else None
+        if record is None or launched is None:
             return None
         await self._client.facts()
         is_live = bool(await self._allocations.live_jobs(cluster))
         if not is_live and not self.shared_home:
             return None
-        account = self._account_of(found) if is_live else Account(self._login, "", str(self.python))
+        account = self._account_of(launched) if is_live else Account(self._login, "", str(self.python))
         question = {"cluster": cluster, "host": host, "path": f"{job}/{name}", "offset": offset, "limit": limit}
         answer = await account.ask("read", question)
         if answer["data"] is None:
@@ -346,8 +346,8 @@ class SlurmEngine(SlurmTraits):
         self, request: ClusterRequest, record: AllocationRecord
     ) -> AsyncGenerator[QueueStatus | dict[str, str], None]:
         """Install requirements on the nodes, or once for all where they share the home; yield each interpreter last."""
-        found = interpreters.interpreter(request.python, self._environments())
-        wanted = environment_request(request, found.path, found.setup, os.environ)
+        interpreter = interpreters.interpreter(request.python, self._environments())
+        wanted = environment_request(request, interpreter.path, interpreter.setup, os.environ)
         if wanted is None:
             return
         hosts = [*record.nodes][:1] if self.shared_home else [*record.nodes]
@@ -364,7 +364,7 @@ class SlurmEngine(SlurmTraits):
         self, request: ClusterRequest, host: HostSpec, network: HostNetwork, python: str
     ) -> HostHandle:
         record = allocations.read(self._records, request.cluster)
-        found = interpreters.interpreter(request.python, self._environments())
+        interpreter = interpreters.interpreter(request.python, self._environments())
         account = self._account(record, host.host)
         question: dict[str, Any] = {
             "owner": self._owner,
@@ -376,9 +376,9 @@ class SlurmEngine(SlurmTraits):
             },
             "parent": record.job,
             "home": DEFAULT_FOLDER,
-            "python": python or found.path or (DEFAULT_PYTHON if found.setup else account.python),
-            "setup": found.setup,
-            "environment": found.environment,
+            "python": python or interpreter.path or (DEFAULT_PYTHON if interpreter.setup else account.python),
+            "setup": interpreter.setup,
+            "environment": interpreter.environment,
             "timeout": float(self.launch_timeout),
         }
         answer = await account.ask("launch", question, float(self.launch_timeout) + _STEP_TIMEOUT)
@@ -398,7 +398,7 @@ class SlurmEngine(SlurmTraits):
         return {**super()._description(request, with_gpus, network), "keep_uncollected": held, "signals_jobs": True}
 
     async def _notice_grace(self) -> float:
-        """Return the seconds from a SIGTERM of Slurm to the end; a notice of the pilot tells its own."""
+        """Return the seconds from a SIGTERM of Slurm to the end; the notice of a pilot has its own seconds."""
         return min(float(self.notice_grace), await self._client.kill_wait() or float(self.notice_grace))
 
     def _account(self, record: AllocationRecord, host: str, *, in_home: bool = False) -> Account:

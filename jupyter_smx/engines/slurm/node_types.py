@@ -70,11 +70,11 @@ def partition_types(rows: Iterable[PartitionRow]) -> list[InstanceType]:
 
     Of rows with one name the first counts. A name that is none of an instance type is left out.
     """
-    found: dict[str, InstanceType] = {}
+    types: dict[str, InstanceType] = {}
     for row in rows:
         for kind in _types_of(row) if row.is_up and row.cpus else ():
-            found.setdefault(kind.name, kind)
-    return [*found.values()]
+            types.setdefault(kind.name, kind)
+    return [*types.values()]
 
 
 def _types_of(row: PartitionRow) -> list[InstanceType]:

@@ -253,9 +253,9 @@ def _rule_error(rule: Rule, text: str, accounts: Sequence[str]) -> SmxError:
 def ask_error(program: str, done: Completed) -> SmxError:
     """Turn the failure of a question to Slurm into an error: nothing is known then."""
     text = _last_message(done.errors) or f"exit code {done.code}"
-    found = next((rule for rule in SUBMIT_RULES if re.search(rule.pattern, done.errors)), None)
-    if found is not None and found.field == "engine":
-        return UnavailableError(f"{program} cannot be used: {text}.", cure=found.cure, transient=True)
+    match = next((rule for rule in SUBMIT_RULES if re.search(rule.pattern, done.errors)), None)
+    if match is not None and match.field == "engine":
+        return UnavailableError(f"{program} cannot be used: {text}.", cure=match.cure, transient=True)
     return NoAnswerError(f"Slurm does not answer ({program}: {text}).", transient=True)
 
 

@@ -133,7 +133,7 @@ class SlurmTraits(RemoteEngineBase):
 
     def job_options(self) -> dict[str, str]:
         """Return the configured options of all jobs, by the names that instance types use."""
-        found = {
+        options = {
             "partition": str(self.partition),
             "account": str(self.account),
             "qos": str(self.qos),
@@ -143,7 +143,7 @@ class SlurmTraits(RemoteEngineBase):
             "exclusive": "true" if self.exclusive else "",
             "words": shlex.join(self.submit_words),
         }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in options.items() if value}
 
     def allocation_time(self) -> AllocationTime:
         """Return the times of an allocation."""

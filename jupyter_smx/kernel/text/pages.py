@@ -48,7 +48,7 @@ _POOL_COLUMNS = (Column("POOL", "name"), "STATUS", Column("EXPIRES IN", "number"
 _POOL_USE_COLUMNS = (
     Column("JOBS", "number"),
     Column("SAVED", "number"),
-    Column("IDLE COST", "number"),
+    Column("IDLE", "number"),
     Column("JOB", "name"),
 )
 
@@ -143,7 +143,7 @@ def _format_idle(pool: PoolSummary) -> str:
 
 
 def format_node_hours(hours: float) -> str:
-    """Write node hours in a list; less than a hundredth of one is not called nothing."""
+    """Write node hours in a list; less than a hundredth of one is shown as ``< 0.01``."""
     return "< 0.01 node hours" if 0 < hours < _HALF_A_HUNDREDTH else f"{hours:.2f} node hours"
 
 

@@ -180,7 +180,7 @@ def test_pools_have_the_same_form() -> None:
         "EXPIRES IN",
         "JOBS",
         "SAVED",
-        "IDLE COST",
+        "IDLE",
     }
 
 

@@ -238,7 +238,7 @@ class Allocations:
                 row = None
                 with suppress(UnavailableError, asyncio.TimeoutError):
                     row = await asyncio.wait_for(self._client.read_accounting(job), _ACCOUNTING_LIMIT)
-                    if row is None or reasons.has_not_ended(row.state):
+                    if row is None or not reasons.is_final(row.state):
                         return row
                 self._accounting[job] = (self._clock(), row)
             return self._accounting[job][1]
@@ -250,12 +250,12 @@ class Allocations:
         """
         row = await self._client.read_accounting(job)
         for delay in _ACCOUNTING_DELAYS:
-            if row is None or not reasons.has_not_ended(row.state):
+            if row is None or reasons.is_final(row.state):
                 break
             await asyncio.sleep(delay)
             row = await self._client.read_accounting(job)
         # Figures of a job that runs are no final ones, and nothing reads them again.
-        return None if row is None or reasons.has_not_ended(row.state) else platform_usage(job, row)
+        return None if row is None or not reasons.is_final(row.state) else platform_usage(job, row)
 
     # End
 

@@ -157,11 +157,6 @@ _NO_STEP = re.compile(
 _LOST = re.compile(r"Socket timed out|Unable to contact slurm controller|[Cc]onnect|Zero Bytes|launch failed|Aborting")
 
 
-def has_not_ended(state: str) -> bool:
-    """Return True for the state of a job that waits, runs or is being ended."""
-    return state in (*PENDING, *RUNNING, *COMPLETING)
-
-
 def can_pass(reason: str) -> bool:
     """Return True if a pending job may start later although nothing about it changes."""
     return not _cure_of(reason)

@@ -108,7 +108,7 @@ def is_requeued(variables: Mapping[str, str]) -> bool:
 
 def _has_older_job(plan: Dict[str, Any]) -> bool:
     """Ask the scheduler for jobs of the same name; an answer that does not come is no reason to end."""
-    words = ["squeue", "--noheader", f"--user={os.getuid()}", f"--name={plan['name']}", "--format=%i"]
+    words = ["squeue", "--noheader", "--all", f"--user={os.getuid()}", f"--name={plan['name']}", "--format=%i"]
     words.append("--states=PENDING,RUNNING,CONFIGURING")
     try:
         done = subprocess.run(words, stdout=subprocess.PIPE, timeout=_QUEUE_TIMEOUT, check=False)

@@ -23,6 +23,15 @@ DEFAULT_FOLDER = "~/.local/share/jupyter_smx"
 DEFAULT_PYTHON = "python3"
 _NO_ARCHIVE = 97
 _NO_PYTHON = 96
+EXIT_FOLDER = 93
+"""Exit code of a shell line that refuses the folder of hosts, as in :mod:`jupyter_smx.agent.remote.allocation`."""
+CHECK_FOLDER = (
+    'mkdir -p -m 700 "$r"; case $(LC_ALL=C ls -ld "$r") in d????-??-*) ;; *) false ;; esac && '
+    f'[ -O "$r" ] || exit {EXIT_FOLDER}'
+)
+"""Shell line that creates the folder ``r``; it refuses a link, and a folder that another user owns or can write.
+
+Where the parent is one for all users, as ``/tmp``, another user can create the folder first, with an agent in it."""
 _NOT_EXECUTABLE = (126, 127)
 """Exit codes of a shell that cannot start a program."""
 _SEND_TIMEOUT = 120.0
@@ -32,12 +41,26 @@ _UNPACK = "import sys,zlib;sys.stdout.buffer.write(zlib.decompress(sys.stdin.buf
 
 
 class Account:
-    """One account of one machine: the folder of its hosts, and the interpreter that runs the archive."""
+    """One account of one machine: the folder of its hosts, and the interpreter that runs the archive.
 
-    def __init__(self, machine: RemoteMachine, folder: str = "", python: str = "") -> None:
+    ``is_checked`` lets each command refuse a folder that is not this user's alone. ``python_cure`` is the advice where
+    the interpreter is missing, "" for that of the SSH engine.
+    """
+
+    def __init__(
+        self,
+        machine: RemoteMachine,
+        folder: str = "",
+        python: str = "",
+        *,
+        is_checked: bool = False,
+        python_cure: str = "",
+    ) -> None:
         self.machine = machine
         self.folder = folder or DEFAULT_FOLDER
         self.python = python or DEFAULT_PYTHON
+        self._check = CHECK_FOLDER if is_checked else ":"
+        self._python_cure = python_cure
 
     async def ask(self, verb: str, question: Mapping[str, Any], timeout: float = RUN_TIMEOUT) -> dict[str, Any]:
         """Send one request to :mod:`jupyter_smx.agent.remote.commands`, and return its answer.
@@ -54,7 +77,9 @@ class Account:
             except NoAnswerError as error:  # what may have run is not the question
                 raise NotStartedError(error.message, rule=error.rule, cure=error.cure, transient=True) from error
             done = await self.machine.run(self.command(verb), data, timeout)
-        return read_answer(self.machine.name, self.python, done)
+        if done.code == EXIT_FOLDER:
+            self._raise_folder_refusal()
+        return read_answer(self.machine.name, self.python, done, self._python_cure)
 
     async def stream(self, verb: str, question: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
         """Send a request whose answer takes long; yield the lines of its progress, and the answer at the end.
@@ -81,7 +106,8 @@ class Account:
         more = "".join(f" {shlex.quote(word)}" for word in words)
         return _in_shell(
             f"r={_folder_word(self.folder)}; p={_path_word(self.python)}; cd /; "
-            f'command -v "$p" >/dev/null || exit {_NO_PYTHON}; test -f "$r"/{name} || exit {_NO_ARCHIVE}; '
+            f'command -v "$p" >/dev/null || exit {_NO_PYTHON}; {self._check}; '
+            f'test -f "$r"/{name} || exit {_NO_ARCHIVE}; '
             f'exec "$p" -I "$r"/{name} remote {verb} "$r"{more}'
         )
 
@@ -94,11 +120,14 @@ class Account:
         name = shlex.quote(agent_zipapp.file_name())
         command = _in_shell(
             f"umask 077; r={_folder_word(self.folder)}; p={_path_word(self.python)}; cd /; "
-            f't="$r"/.archive.$$; mkdir -p "$r" && "$p" -I -c {shlex.quote(_UNPACK)} > "$t" && mv "$t" "$r"/{name} '
+            f'{self._check}; t="$r"/.archive.$$; '
+            f'mkdir -p "$r" && "$p" -I -c {shlex.quote(_UNPACK)} > "$t" && mv "$t" "$r"/{name} '
             '|| { c=$?; rm -f "$t"; exit $c; }'
         )
         archive = await asyncio.to_thread(packed_archive)
         done = await self.machine.run(command, archive, _SEND_TIMEOUT)
+        if done.code == EXIT_FOLDER:
+            self._raise_folder_refusal()
         if done.code:
             full = "no space left" in done.errors.lower() or "quota" in done.errors.lower()
             raise RefusedError(
@@ -110,9 +139,20 @@ class Account:
                 transient=full,
             )
 
+    def _raise_folder_refusal(self) -> None:
+        raise RefusedError(
+            f"{self.machine.name}: the folder {self.folder} there cannot be used.",
+            field="engine",
+            value=self.machine.name,
+            rule="It must be a folder of yours, not a link, that no other user can write.",
+            cure="Remove it or correct its mode, or set another folder.",
+        )
 
-def read_answer(machine: str, python: str, done: Completed) -> dict[str, Any]:
+
+def read_answer(machine: str, python: str, done: Completed, python_cure: str = "") -> dict[str, Any]:
     """Parse the output of a request; startup files of a shell may have printed something before. Pure.
+
+    ``python_cure`` is the advice if the interpreter is missing, "" for that of the SSH engine.
 
     :raises RefusedError: the machine refuses, or cannot run the agent.
     :raises UnavailableError: it gave no answer.
@@ -128,7 +168,8 @@ def read_answer(machine: str, python: str, done: Completed) -> dict[str, Any]:
             field="engine",
             value=machine,
             rule="An agent needs Python 3.8 or newer on the machine, and nothing else.",
-            cure=f"Install it there, or set its path: c.SshEngine.machines = {{{machine!r}: {{'python': '/PATH'}}}}",
+            cure=python_cure
+            or f"Install it there, or set its path: c.SshEngine.machines = {{{machine!r}: {{'python': '/PATH'}}}}",
         )
     raise UnavailableError(
         f"{machine} gave no answer: the command ended with exit code {done.code} ({_last_words(done)}).", transient=True

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.slurm.partition_store import PartitionStore
     from jupyter_smx.engines.slurm.record import AllocationRecord
     from jupyter_smx.engines.slurm.submission import BatchJob
+    from jupyter_smx.model.errors import SmxError
     from jupyter_smx.model.records.cluster import Handle, HostHandle, QueueStatus
 
 FIRST_DELAYS = (0.3, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0)
@@ -138,6 +139,7 @@ class Allocations:
             raise step.error
         elif isinstance(step, lifecycle.FailLaunch):
             details = await self._client.describe(step.job)
+            await self._client.cancel([step.job])  # a job that squeue does not list may still run
             records.release(cluster)  # its hosts cannot come any more
             raise lifecycle.end_error(step.job, step.state or details.get("JobState", ""), details)
 
@@ -188,12 +190,12 @@ class Allocations:
         job = (record.job if record else "") or job_of(handle)
         return lifecycle.observe(record, job, jobs, now, has_hosts=bool(handle.hosts))
 
-    async def live_jobs(self, cluster: str) -> list[str]:
-        """List the jobs of a cluster's name that have not ended.
+    async def live_jobs(self, cluster: str, oldest: float = 0.0) -> list[str]:
+        """List the jobs of a cluster's name that have not ended, by an answer of at most ``oldest`` seconds ago.
 
         :raises UnavailableError: Slurm does not answer.
         """
-        return _live((await self.watch.look()).get(self.name_of(cluster), {}))
+        return _live((await self.watch.look(oldest)).get(self.name_of(cluster), {}))
 
     async def own_clusters(self) -> dict[str, list[str]]:
         """List the clusters of this owner that have jobs which have not ended, with the ids of these.
@@ -257,6 +259,25 @@ class Allocations:
         # Figures of a job that runs are no final ones, and nothing reads them again.
         return None if row is None or not reasons.is_final(row.state) else platform_usage(job, row)
 
+    async def may_run(self, record: AllocationRecord) -> bool:
+        """Return True if the job of a record runs, or Slurm does not answer."""
+        try:
+            rows = (await self.watch.look()).get(record.name, {}).get(record.job, [])
+        except UnavailableError:
+            return True
+        return bool(rows) and all(row.state in reasons.RUNNING for row in rows)
+
+    async def launch_error(self, record: AllocationRecord, error: UnavailableError) -> SmxError:
+        """Return how the job of a launch ended; ``error`` if it has not, or if Slurm does not answer."""
+        try:
+            details = await self._client.describe(record.job)
+        except UnavailableError:
+            return error
+        state = details.get("JobState", "")
+        if state in ("", *reasons.PENDING, *reasons.RUNNING):
+            return error
+        return lifecycle.end_error(record.job, state, details)
+
     # End
 
     def check_late_submission(self, record: AllocationRecord | None) -> None:
@@ -268,6 +289,15 @@ class Allocations:
             return
         if self._wall_clock() - record.submitted_at < lifecycle.LATE_SUBMISSION:
             raise UnavailableError("Slurm gave no answer to the submission, which may still arrive.", transient=True)
+
+    async def cancel_unlisted(self, record: AllocationRecord | None, handle: Handle) -> None:
+        """Cancel the job of a cluster that ``squeue`` does not list: it may run all the same.
+
+        :raises UnavailableError: Slurm does not answer.
+        """
+        job = (record.job if record is not None else "") or job_of(handle)
+        if job:
+            await self._client.cancel([job])
 
     async def cancel(self, cluster: str, jobs: Sequence[str], timeout: float) -> None:
         """Cancel jobs of a cluster, and wait until Slurm has ended all their processes; by force after half the time.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-import shlex
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from jupyter_smx.engines.slurm import commands, parsers, reasons
-from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.slurm.login import LoginMachine
     from jupyter_smx.engines.slurm.submission import BatchJob
 
-_FACTS = 'id -u; dirname "$(command -v sbatch)"; sbatch --version'
-_FACT_LINES = 3
+_FACTS = 'echo "facts=$(id -u)|$(command -v sbatch)|$(sbatch --version 2>/dev/null)"'
+_FACT_LINE = re.compile(r"^facts=([0-9]+)\|([^|\n]*)\|(.*)$", re.MULTILINE)
 
 
 class LoginFacts(Struct, frozen=True):
@@ -31,26 +32,30 @@ class LoginFacts(Struct, frozen=True):
 
 
 class SlurmClient:
-    """Calls Slurm's programs; ``programs`` is their folder, "" for the PATH, ``timeout`` seconds for each call."""
+    """Calls Slurm's programs; ``timeout`` is seconds for each call."""
 
-    def __init__(self, login: LoginMachine, programs: str, timeout: float) -> None:
+    def __init__(self, login: LoginMachine, timeout: float) -> None:
         self.login = login
-        self._programs = programs
         self._timeout = timeout
         self._facts: LoginFacts | None = None
         self._kill_wait: float | None = None
+        self._has_configuration = False
+        self._configuration_lock = asyncio.Lock()
+        """Lets the hosts of one launch share an answer."""
 
     async def facts(self) -> LoginFacts:
         """Ask once for the facts of the login machine.
 
         :raises RefusedError: it has no sbatch.
-        :raises UnavailableError: it cannot be reached.
+        :raises UnavailableError: it cannot be reached, or its shell gives no answer.
         """
         if self._facts is None:
             done = await self._run(_FACTS)
-            lines = done.output.decode(errors="replace").split("\n")
-            values = [line.strip() for line in lines if line.strip()][-_FACT_LINES:]
-            if done.code or len(values) < _FACT_LINES or not values[0].isdigit():
+            line = _FACT_LINE.search(done.output.decode(errors="replace"))
+            if line is None:
+                raise reasons.ask_error("sh", done)
+            uid, program, version = line.groups()
+            if not program:
                 raise RefusedError(
                     f"--engine: {self.login.name} has no sbatch.",
                     field="engine",
@@ -58,7 +63,7 @@ class SlurmClient:
                     rule="Slurm's programs run on the login machine.",
                     cure="Set c.SlurmEngine.programs to their folder, or c.SlurmEngine.login to a login node.",
                 )
-            self._facts = LoginFacts(int(values[0]), values[1], values[2])
+            self._facts = LoginFacts(int(uid), program.rpartition("/")[0] or "/", version.strip())
         return self._facts
 
     def has_facts(self) -> bool:
@@ -68,7 +73,7 @@ class SlurmClient:
     def cached_facts(self) -> LoginFacts:
         """Return the facts of the login machine; :meth:`facts` was called before."""
         if self._facts is None:
-            raise RuntimeError("the facts of the login machine were not asked")
+            raise RuntimeError("facts() was not called before cached_facts()")
         return self._facts
 
     async def submit(self, submission: BatchJob, script: str) -> str:
@@ -116,12 +121,14 @@ class SlurmClient:
         return parsers.parse_addresses(done.output.decode(errors="replace"))
 
     async def kill_wait(self) -> float | None:
-        """Return the seconds between SIGTERM and SIGKILL at the end of a job; None if the cluster does not tell.
+        """Return the seconds between SIGTERM and SIGKILL at the end of a job; None if its configuration has none.
 
         :raises UnavailableError: Slurm does not answer.
         """
-        if self._kill_wait is None:
-            self._kill_wait = parsers.parse_kill_wait(await self._ask("scontrol", commands.configuration()))
+        async with self._configuration_lock:
+            if not self._has_configuration:
+                self._kill_wait = parsers.parse_kill_wait(await self._ask("scontrol", commands.configuration()))
+                self._has_configuration = True
         return self._kill_wait
 
     async def describe(self, job: str) -> dict[str, str]:
@@ -134,7 +141,8 @@ class SlurmClient:
             return {}
         if done.code:
             raise reasons.ask_error("scontrol", done)
-        return parsers.parse_record(done.output.decode(errors="replace").splitlines()[0])
+        lines = done.output.decode(errors="replace").strip().splitlines()
+        return parsers.parse_record(lines[0]) if lines else {}
 
     async def read_accounting(self, job: str) -> parsers.AccountingRow | None:
         """Return what the accounting has of a job, whose state may be ``CANCELLED by 1000``; None where there is none.
@@ -155,8 +163,10 @@ class SlurmClient:
 
     async def _accounts(self) -> list[str]:
         """List the accounts of the user for a message; none where there is no database."""
-        done = await self._run(commands.accounts())
-        return parsers.parse_accounts(done.output.decode(errors="replace")) if done.code == 0 else []
+        with suppress(UnavailableError, RefusedError):  # the refusal of the job counts more
+            done = await self._run(commands.accounts())
+            return parsers.parse_accounts(done.output.decode(errors="replace")) if done.code == 0 else []
+        return []
 
     async def _ask(self, program: str, command: str) -> str:
         done = await self._run(command)
@@ -165,5 +175,4 @@ class SlurmClient:
         return done.output.decode(errors="replace")
 
     async def _run(self, command: str, data: bytes = b"") -> Completed:
-        path = f'PATH={shlex.quote(self._programs)}:"$PATH"; export PATH; ' if self._programs else ""
-        return await self.login.run(path + command, data, self._timeout)
+        return await self.login.run(command, data, self._timeout)

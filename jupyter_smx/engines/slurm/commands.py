@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jupyter_smx.engines.slurm import parsers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from jupyter_smx.engines.slurm.submission import BatchJob
 
@@ -19,14 +19,33 @@ _EPOCH = "SLURM_TIME_FORMAT=%s"
 """Lets Slurm print moments as seconds since the epoch, whatever the time zone of the login machine."""
 _QUEUE_FORMAT = "%i|%j|%T|%S|%e|%N|%P|%r"
 _PARTITION_FORMAT = "%P|%l|%c|%m|%G|%D|%a"
-_INHERITED = ("SLURM_CONF", "SLURM_CLUSTERS")
-"""Variables of Slurm that choose the cluster; the others are those of a job in which the controller runs."""
+_INHERITED = (
+    *("SLURM_CONF", "SLURM_CLUSTERS"),
+    *("SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION", "SBATCH_CONSTRAINT"),
+)
+"""Variables that choose the cluster, or that users set as their defaults for ``sbatch``; options of a job replace them.
+
+The other variables of Slurm are those of a job in which the controller runs, or change how a submission works.
+"""
 
 
 def clean_environment(variables: Iterable[str]) -> list[str]:
     """Name the variables of a surrounding job, which would change what Slurm's programs do."""
     prefixes = ("SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "SCANCEL_", "PMI", "PMIX_")
     return [name for name in variables if name.startswith(prefixes) and name not in _INHERITED]
+
+
+def environment(programs: str, variables: Mapping[str, str]) -> str:
+    """Return the beginning of a shell line that sets variables; ``programs`` is a folder before those of the PATH."""
+    words = [f"export {name}={shlex.quote(value)}; " for name, value in variables.items()]
+    words += [f'PATH={shlex.quote(programs)}:"$PATH"; export PATH; '] if programs else []
+    return "".join(words)
+
+
+def program_of(command: str) -> str:
+    """Return the first program of a shell line, for messages."""
+    words = [word for word in command.replace(";", " ").split() if "=" not in word and word not in ("export", "PATH")]
+    return words[0] if words else command
 
 
 def submit(submission: BatchJob) -> str:
@@ -55,8 +74,8 @@ def _common_words(submission: BatchJob) -> list[str]:
 
 
 def queue() -> str:
-    """List all jobs of this user, also those that have ended, as long as Slurm lists them."""
-    return f'{_EPOCH} squeue --noheader --states=all --user="$(id -un)" --format={shlex.quote(_QUEUE_FORMAT)}'
+    """List all jobs of this user, also those of hidden partitions, and ended ones while Slurm lists them."""
+    return f'{_EPOCH} squeue --noheader --all --states=all --user="$(id -un)" --format={shlex.quote(_QUEUE_FORMAT)}'
 
 
 def describe_job(job: str) -> str:
@@ -86,8 +105,8 @@ def account_job(job: str) -> str:
 
 
 def partitions() -> str:
-    """List the partitions that this user may see, one line for each kind of node in each."""
-    return f"sinfo --noheader --format={shlex.quote(_PARTITION_FORMAT)}"
+    """List the partitions, also hidden ones, one line for each kind of node in each."""
+    return f"sinfo --noheader --all --format={shlex.quote(_PARTITION_FORMAT)}"
 
 
 def accounts() -> str:

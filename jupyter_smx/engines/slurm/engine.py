@@ -6,7 +6,7 @@ import asyncio
 import base64
 import os
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,8 +21,9 @@ from jupyter_smx.engines.remote import interpreters, observations
 from jupyter_smx.engines.remote.account import DEFAULT_FOLDER, DEFAULT_PYTHON, Account
 from jupyter_smx.engines.remote.cluster_register import host_handle
 from jupyter_smx.engines.remote.environments import environment_request, provide
+from jupyter_smx.engines.remote.machine import NoAnswerError, NotStartedError
 from jupyter_smx.engines.remote.record_folder import RecordFolder
-from jupyter_smx.engines.slurm import allocations, node_types, pilot_source, submission
+from jupyter_smx.engines.slurm import allocations, commands, node_types, pilot_source, reasons, submission
 from jupyter_smx.engines.slurm.allocations import Allocations
 from jupyter_smx.engines.slurm.client import SlurmClient
 from jupyter_smx.engines.slurm.login import LocalLogin
@@ -49,8 +50,12 @@ if TYPE_CHECKING:
 
 _LOOKS = 6
 """Looks that fit into the interval of observations, where streams break: an answer of five seconds before counts."""
+_ANSWER_AGE = 5.0
+"""Seconds for which an answer of ``squeue`` counts where the next piece of a file or the next cluster needs one."""
 _STEP_TIMEOUT = 20.0
 """Seconds for a question to a node."""
+_REPEAT_WITHIN = submission.AllocationTime().reserve
+"""Seconds within which a launch repeats a request without an answer, while Slurm says that the allocation runs."""
 _FILLED_IN = ("addresses", "interface", "port", "limits", "notice_grace")
 """Fields of ``host.json`` that only the nodes can fill in."""
 
@@ -63,16 +68,18 @@ class SlurmEngine(SlurmTraits):
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
         self._login = self._make_login()
-        self._client = SlurmClient(self._login, str(self.programs), float(self.command_timeout))
+        self._client = SlurmClient(self._login, float(self.command_timeout))
         self._partitions = PartitionStore(self._folder / "partitions.json")
         self._options = OptionValues(self._client, self._partitions, self._folder / "options.json", time.monotonic)
         self._allocations = Allocations(self._client, self._partitions, lambda: self._owner, time.monotonic, time.time)
 
     def _make_login(self) -> LoginMachine:
         if not self.login:
-            return LocalLogin(self.variables)
+            return LocalLogin(self.variables, str(self.programs))
         given = {"parent": self.parent} if self.parent is not None else {"config": self.config}
-        return SshLogin(SshEngine(data_dir=str(self.data_dir), **given), str(self.login), str(self.python))
+        ssh = SshEngine(data_dir=str(self.data_dir), **given)
+        environment = commands.environment(str(self.programs), self.variables)
+        return SshLogin(ssh, str(self.login), str(self.python), environment)
 
     # The six methods of the port
 
@@ -145,7 +152,7 @@ class SlurmEngine(SlurmTraits):
         record = records.read(cluster) if request_validation.is_valid_name(cluster) else None
         if record is None or records.is_released(cluster):
             return None
-        await self._allocations.watch.look()
+        await self._allocations.watch.look(_ANSWER_AGE)  # raises if Slurm does not answer
         return Handle(engine=self.name, cluster=cluster, hosts=record.hosts, allocation_ends_at=record.ends_at)
 
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
@@ -173,6 +180,7 @@ class SlurmEngine(SlurmTraits):
         live = await self._allocations.live_jobs(handle.cluster)
         if not live:
             self._allocations.check_late_submission(record)
+            await self._allocations.cancel_unlisted(record, handle)
             return
         await self._release_hosts(handle, record, live)
         await self._allocations.cancel(handle.cluster, live, float(self.release_timeout))
@@ -231,10 +239,14 @@ class SlurmEngine(SlurmTraits):
         if record is None or launched is None:
             return None
         await self._client.facts()
-        is_live = bool(await self._allocations.live_jobs(cluster))
+        is_live = bool(await self._allocations.live_jobs(cluster, _ANSWER_AGE))
         if not is_live and not self.shared_home:
             return None
-        account = self._account_of(launched) if is_live else Account(self._login, "", str(self.python))
+        account = (
+            self._account_of(launched)
+            if is_live
+            else Account(self._login, "", str(self.python), python_cure=reasons.PYTHON_CURE)
+        )
         question = {"cluster": cluster, "host": host, "path": f"{job}/{name}", "offset": offset, "limit": limit}
         answer = await account.ask("read", question)
         if answer["data"] is None:
@@ -281,7 +293,7 @@ class SlurmEngine(SlurmTraits):
     # The allocation
 
     def _job(self, request: ClusterRequest, rows: Sequence[PartitionRow]) -> tuple[BatchJob, str]:
-        """Return the job of a request with its script; ``facts`` of the login machine were asked before."""
+        """Return the job of a request with its script; ``facts`` was called before."""
         name = self._allocations.name_of(request.cluster)
         planned = submission.plan_submission(request, self.job_options(), self.allocation_time(), name, rows)
         python, programs = str(self.python) or DEFAULT_PYTHON, self._client.cached_facts().programs
@@ -336,7 +348,10 @@ class SlurmEngine(SlurmTraits):
     async def _ask_addresses(self, record: AllocationRecord) -> dict[str, str]:
         """Ask each node for its address, as where names of nodes cannot be looked up on the login machine."""
         answers, errors = await observations.gather(
-            {host: self._account(record, host).ask("facts", {}, _STEP_TIMEOUT) for host in record.nodes}
+            {
+                host: self._ask_node(record, self._account(record, host), "facts", {}, _STEP_TIMEOUT)
+                for host in record.nodes
+            }
         )
         for error in errors.values():
             raise error
@@ -381,14 +396,37 @@ class SlurmEngine(SlurmTraits):
             "environment": interpreter.environment,
             "timeout": float(self.launch_timeout),
         }
-        answer = await account.ask("launch", question, float(self.launch_timeout) + _STEP_TIMEOUT)
-        made = host_handle(host.host, record.nodes[host.host], answer)
+        answer = await self._ask_node(record, account, "launch", question, float(self.launch_timeout) + _STEP_TIMEOUT)
+        handle = host_handle(host.host, record.nodes[host.host], answer)
         component = record.component_of(host.host)
-        data = {**made.data, "job": record.job, **({} if component is None else {"component": component})}
-        launched = replace(made, data=data)
-        noted = allocations.with_host(allocations.read(self._records, request.cluster), launched)
-        self._records.write(request.cluster, noted)
+        data = {**handle.data, "job": record.job, **({} if component is None else {"component": component})}
+        launched = replace(handle, data=data)
+        latest = allocations.read(self._records, request.cluster)
+        self._records.write(request.cluster, allocations.with_host(latest, launched))
         return launched
+
+    async def _ask_node(
+        self, record: AllocationRecord, account: Account, verb: str, question: Mapping[str, Any], timeout: float
+    ) -> dict[str, Any]:
+        """Ask a node of a launch; repeat a request that got no answer, since the allocation may have waited for hours.
+
+        The request must be one that a node may get twice.
+
+        :raises RefusedError: the node cannot do the request.
+        :raises UnavailableError: it gives no answer within the reserve of the allocation, or the allocation has ended.
+        """
+        end = time.monotonic() + _REPEAT_WITHIN
+        for delay in allocations.delays_of(_STEP_TIMEOUT):
+            try:
+                return await account.ask(verb, question, timeout)
+            except (NoAnswerError, NotStartedError) as error:
+                if not await self._allocations.may_run(record):
+                    raise await self._allocations.launch_error(record, error) from error
+                if time.monotonic() >= end:
+                    raise
+                self.log.warning("job=%s node=%s request repeated: %s", record.job, account.machine.name, error)
+            await asyncio.sleep(delay)
+        raise AssertionError("the delays have no end")
 
     def _description(self, request: ClusterRequest, host: HostSpec, network: HostNetwork | None) -> dict[str, object]:
         """Describe a host; one that waits for a reader of its results costs its allocation."""
@@ -399,7 +437,9 @@ class SlurmEngine(SlurmTraits):
 
     async def _notice_grace(self) -> float:
         """Return the seconds from a SIGTERM of Slurm to the end; the notice of a pilot has its own seconds."""
-        return min(float(self.notice_grace), await self._client.kill_wait() or float(self.notice_grace))
+        with suppress(RefusedError, UnavailableError):
+            return min(float(self.notice_grace), await self._client.kill_wait() or float(self.notice_grace))
+        return float(self.notice_grace)
 
     def _account(self, record: AllocationRecord, host: str, *, in_home: bool = False) -> Account:
         return self._node_account(record.job, record.component_of(host), record.nodes[host], in_home=in_home)
@@ -410,12 +450,13 @@ class SlurmEngine(SlurmTraits):
 
     def _node_account(self, job: str, component: int | None, node: str, *, in_home: bool = False) -> Account:
         machine = NodeMachine(self._login, job, component, node, lambda *words: account.command("relay", *words))
-        account = Account(machine, "" if in_home else self._node_folder(), str(self.python))
+        folder = "" if in_home else self._node_folder()
+        account = Account(machine, folder, str(self.python), is_checked=not in_home, python_cure=reasons.PYTHON_CURE)
         return account
 
     def _node_folder(self) -> str:
-        """Return the folder of hosts on a node; ``facts`` of the login machine were asked before."""
-        default_folder = f"/tmp/jupyter_smx-{self._client.cached_facts().uid}"  # noqa: S108 - a parent checks its owner
+        """Return the folder of hosts on a node; ``facts`` was called before."""
+        default_folder = f"/tmp/jupyter_smx-{self._client.cached_facts().uid}"  # noqa: S108 - each command there checks its owner
         return str(self.folder) or default_folder
 
     # Records

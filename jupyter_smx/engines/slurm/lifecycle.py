@@ -9,7 +9,7 @@ from msgspec import Struct
 from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.slurm import reasons
 from jupyter_smx.engines.slurm.parsers import QueueRow
-from jupyter_smx.model.errors import SmxError, UnavailableError
+from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import QueueStatus
 
 if TYPE_CHECKING:
@@ -140,8 +140,17 @@ def is_ended(rows: Sequence[QueueRow]) -> bool:
     return all(row.state not in live for row in rows)
 
 
-def end_error(job: str, state: str, details: dict[str, str]) -> UnavailableError:
-    """Return the error of a launch whose job ended before its hosts were ready."""
+def end_error(job: str, state: str, details: dict[str, str]) -> SmxError:
+    """Return the error of a launch whose job ended before its hosts were ready: a refusal if a person must act."""
+    known = reasons.pilot_end(details)
+    if known is not None and known.cure:
+        return RefusedError(
+            f"Slurm job {job} ended before its hosts were ready. {known.sentence}",
+            field="engine",
+            value="slurm",
+            rule="An agent needs Python 3.8 or newer on each node, and a folder of its own.",
+            cure=known.cure,
+        )
     return UnavailableError(
         f"Slurm job {job} ended before its hosts were ready. {reasons.end_sentence(state, details)}", transient=True
     )

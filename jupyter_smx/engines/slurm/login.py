@@ -44,12 +44,16 @@ class LoginMachine(RemoteMachine, Protocol):
 
 
 class LocalLogin:
-    """This machine. ``variables`` are added to those of the controller, without those of a surrounding job."""
+    """This machine. ``variables`` are added to those of the controller, without those of a surrounding job.
+
+    ``programs`` is the folder of Slurm's programs, "" for the PATH.
+    """
 
     name = "this machine"
 
-    def __init__(self, variables: Mapping[str, str]) -> None:
+    def __init__(self, variables: Mapping[str, str], programs: str = "") -> None:
         self._variables = dict(variables)
+        self._programs = programs
         self._relays: set[asyncio.Task[None]] = set()
 
     async def run(self, command: str, data: bytes = b"", timeout: float = RUN_TIMEOUT) -> Completed:
@@ -63,7 +67,7 @@ class LocalLogin:
             output, errors = await asyncio.wait_for(process.communicate(data), timeout)
         except asyncio.TimeoutError:
             raise NoAnswerError(
-                f"{command.split(maxsplit=1)[0]} gave no answer within {timeout:g} s.", transient=True
+                f"{commands.program_of(command)} gave no answer within {timeout:g} s.", transient=True
             ) from None
         finally:
             await child_process.end(process)
@@ -115,7 +119,7 @@ class LocalLogin:
 
     def shell_words(self, command: str) -> list[str]:
         """Run it in a shell here."""
-        return ["sh", "-c", command]
+        return ["sh", "-c", commands.environment(self._programs, self._variables) + command]
 
     async def close(self) -> None:
         """End the processes of streams."""
@@ -127,10 +131,11 @@ class LocalLogin:
     async def _start(self, command: str, stderr: int = PIPE) -> asyncio.subprocess.Process:
         left_out = set(commands.clean_environment(os.environ))
         inherited = {name: value for name, value in os.environ.items() if name not in left_out}
-        environment = inherited | self._variables
+        environment = inherited | self._variables  # no other user may read them, as the words of a command
+        line = commands.environment(self._programs, {}) + command
         try:
             return await child_process.start(
-                "sh", "-c", command, stdin=PIPE, stdout=PIPE, stderr=stderr, env=environment, limit=_STREAM_LIMIT
+                "sh", "-c", line, stdin=PIPE, stdout=PIPE, stderr=stderr, env=environment, limit=_STREAM_LIMIT
             )
         except OSError as error:
             raise NotStartedError(f"This machine can start no process ({error.strerror}).", transient=True) from error

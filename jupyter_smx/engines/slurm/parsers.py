@@ -22,6 +22,11 @@ _QUEUE_FIELDS = 8
 _PARTITION_FIELDS = 7
 _ASSOCIATION_FIELDS = 4
 _ACCOUNTING_FIELDS = 6
+_JOB_ID = re.compile(r"[0-9]{1,18}(\+[0-9]{1,9})?")
+"""Id of a job or of a component; the tasks of an array, as ``12_3`` and ``12_[1-9%4]``, are none of this engine."""
+_COUNT = re.compile(r"[0-9]{1,18}")
+_RANGE_LIMIT = 65_536
+"""Nodes of one range, above which the text is no list of nodes of a cluster."""
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)")
 _MEGABYTE = 1 << 20
 _GRES_WORD = re.compile(r"(?:gres[/:])?gpu(?::(?P<kind>[^:=(,]+?))?[:=](?P<count>\d+)(?:\(.*\))?")
@@ -80,14 +85,16 @@ def parse_submission(text: str) -> str:
     return ids[-1] if ids else ""
 
 
-def parse_queue(text: str) -> list[QueueRow]:
-    """Parse the rows of ``squeue``; lines of another form are left out."""
-    return [row for line in text.splitlines() if (row := _queue_row(line)) is not None]
+def parse_queue(text: str, prefix: str = "") -> list[QueueRow]:
+    """Parse the rows of ``squeue`` whose name begins with ``prefix``; arrays and lines of another form are left out."""
+    return [row for line in text.splitlines() if (row := _queue_row(line, prefix)) is not None]
 
 
-def _queue_row(line: str) -> QueueRow | None:
+def _queue_row(line: str, prefix: str) -> QueueRow | None:
     fields = line.rstrip("\n").split("|", _QUEUE_FIELDS - 1)
-    if len(fields) != _QUEUE_FIELDS or not fields[0].strip()[:1].isdigit():
+    if len(fields) != _QUEUE_FIELDS or not _JOB_ID.fullmatch(fields[0].strip()):
+        return None
+    if not fields[1].strip().startswith(prefix):
         return None
     job, component = split_job_id(fields[0])
     return QueueRow(
@@ -106,7 +113,7 @@ def _queue_row(line: str) -> QueueRow | None:
 def parse_moment(text: str) -> float | None:
     """Parse a moment that ``SLURM_TIME_FORMAT=%s`` lets Slurm print as seconds since the epoch."""
     word = text.strip()
-    return float(word) if word.isdigit() and int(word) > 0 else None
+    return float(word) if _COUNT.fullmatch(word) and int(word) > 0 else None
 
 
 def parse_duration(text: str) -> float | None:
@@ -162,7 +169,8 @@ def _expand(text: str) -> Iterator[str]:
 def _numbers(text: str) -> Iterator[str]:
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        if dash and first.isdigit() and last.isdigit():
+        is_range = dash and _COUNT.fullmatch(first) and _COUNT.fullmatch(last)
+        if is_range and int(last) - int(first) < _RANGE_LIMIT:
             yield from (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
         elif part:
             yield part

@@ -21,7 +21,7 @@ class PartitionStore:
         self._known: list[PartitionRow] | None = None
 
     def read(self) -> list[PartitionRow]:
-        """Return the partitions, none if Slurm was never asked."""
+        """Return the partitions, none before the first answer of Slurm."""
         if self._known is None:
             self._known = []
             with suppress(OSError, msgspec.MsgspecError):

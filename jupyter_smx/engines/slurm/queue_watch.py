@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines.slurm import parsers
+from jupyter_smx.engines.slurm import parsers, submission
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -31,7 +31,7 @@ class QueueWatch:
         self._began_at = float("-inf")
         self._queue: Queue = {}
         self.questions = 0
-        """How often Slurm was asked."""
+        """Number of times that ``squeue`` was run."""
 
     def age(self) -> float:
         """Return the seconds since the question of the last answer began."""
@@ -48,5 +48,6 @@ class QueueWatch:
                 began_at = self._clock()
                 self.questions += 1
                 text = await self._ask()
-                self._began_at, self._queue = began_at, parsers.jobs_by_name(parsers.parse_queue(text))
+                rows = parsers.parse_queue(text, submission.NAME_PREFIX)
+                self._began_at, self._queue = began_at, parsers.jobs_by_name(rows)
             return self._queue

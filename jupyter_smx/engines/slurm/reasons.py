@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from jupyter_smx.engines.remote.account import EXIT_FOLDER
 from jupyter_smx.engines.remote.machine import NoAnswerError, NotStartedError
+from jupyter_smx.engines.slurm import submission
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -38,14 +40,17 @@ NEVER_WORDS = (
     (r"InvalidQOS|QOSNotAllowed", "Use a QOS of your account: `sacctmgr show associations user=$USER`."),
     (r"ReservationInvalid|ReservationDeleted", "Use a reservation that exists: `scontrol show reservations`."),
     (
-        r"(Assoc|QOS)Max[A-Za-z]*PerJob\w*|(Assoc|QOS)Max\w*PerNode\w*|QOSMin\w+",
+        r"(Assoc|QOS)Max[A-Za-z]*PerJob\w*|(Assoc|QOS)Max\w*PerNode\w*",
         "Use a smaller instance type, or fewer hosts.",
     ),
+    (r"QOSMin\w+", "Use a larger instance type, or more hosts: the QOS has a least size of a job."),
     (r"DependencyNeverSatisfied|JobHoldMaxRequeue|JobLaunchFailure|Deadline", "Submit the job again."),
 )
 """Reasons of a pending job that no waiting changes, and the cure of each."""
 NODE_LIMIT = re.compile(r"PartitionNodeLimit|ReqNodeNotAvail.*|Nodes required for job are DOWN.*")
 """Reasons that may be about more nodes than there are, or about nodes that are down now."""
+
+PYTHON_CURE = "Set c.SlurmEngine.python to the path of Python 3.8 or newer on the nodes."
 
 EARLY_NOTICE = 60.0
 """Seconds by which Slurm may send a signal earlier than ``--signal`` says."""
@@ -66,6 +71,7 @@ _SENTENCES = {
 """Frequent reasons with the words of Slurm's documentation in short; another one is shown as it is."""
 
 _ENDS = {
+    "COMPLETING": "Slurm ends the job: it was cancelled, it ran out of time, or a node failed.",
     "TIMEOUT": "The time limit of the allocation was reached.",
     "PREEMPTED": "Slurm took the nodes away for a job of higher priority.",
     "NODE_FAIL": "A node of the allocation failed.",
@@ -74,6 +80,25 @@ _ENDS = {
     "DEADLINE": "The deadline of the job passed before it could start.",
     "REVOKED": "The job was moved to another cluster of the federation.",
 }
+
+
+class PilotEnd(NamedTuple):
+    """Why the batch script or the pilot of an allocation ended, and what to do; no ``cure`` if it passes by itself."""
+
+    sentence: str
+    cure: str = ""
+
+
+_PILOT_ENDS = {
+    str(submission.EXIT_NO_PYTHON): PilotEnd("The first node does not have the configured Python.", PYTHON_CURE),
+    str(submission.EXIT_OLD_PYTHON): PilotEnd("The Python of the first node is older than 3.8.", PYTHON_CURE),
+    str(submission.EXIT_OLDER_JOB): PilotEnd("An older Slurm job of the same cluster is queued or runs."),
+    str(EXIT_FOLDER): PilotEnd(
+        "The folder of hosts on a node is a link, cannot be created, or is not this user's alone.",
+        "Remove it there, or set c.SlurmEngine.folder to another one.",
+    ),
+}
+"""Ends by the exit code of the batch job."""
 
 
 class Rule(NamedTuple):
@@ -86,6 +111,12 @@ class Rule(NamedTuple):
 
 
 SUBMIT_RULES = (
+    Rule(
+        r"maximum job count|temporarily unable|MaxSubmit|standby mode|shutting down|I/O error|Too many|[Rr]ate limit",
+        UnavailableError,
+        "",
+        "",
+    ),
     Rule(r"Invalid account or account/partition", RefusedError, "account", "Use one of your accounts."),
     Rule(r"[Ii]nvalid partition", RefusedError, "partition", "`sinfo` lists the partitions."),
     Rule(r"Invalid qos|Invalid QOS", RefusedError, "qos", "Use a QOS of your account."),
@@ -140,9 +171,9 @@ SUBMIT_RULES = (
         "partition",
         "Use a partition that lets your account in.",
     ),
-    Rule(r"maximum job count|Slurm temporarily unable to accept job", UnavailableError, "", ""),
     Rule(
-        r"Socket timed out|Unable to contact|Connection (refused|timed out)|connect failure|Zero Bytes|munge",
+        r"Socket timed out|Unable to contact|Connection (refused|timed out)|connect failure|Zero Bytes|munge|"
+        r"send/recv|[Mm]essage (send|receive)|Unexpected message|[Aa]uthentication",
         NoAnswerError,
         "",
         "",
@@ -155,6 +186,9 @@ _NO_STEP = re.compile(
     r"Requested nodes? (are|is) busy|Requested node configuration is not available|Memory required by task"
 )
 _LOST = re.compile(r"Socket timed out|Unable to contact slurm controller|[Cc]onnect|Zero Bytes|launch failed|Aborting")
+
+_REFUSED = re.compile(r"(Batch job|Job) submission failed: \S")
+"""Begins the answer of slurmctld; texts about a lost connection are in the rules before."""
 
 
 def can_pass(reason: str) -> bool:
@@ -195,12 +229,14 @@ def end_sentence(state: str, record: dict[str, str]) -> str:
     if word == "CANCELLED":
         by = re.search(r"by (\S+)", state)
         return f"The Slurm job was cancelled{f' by user {by[1]}' if by else ''}."
+    if word in COMPLETING and record.get("PreemptTime", "").isdigit():
+        word = "PREEMPTED"
     if word in _ENDS:
         return _ENDS[word]
-    if word in COMPLETING:
-        is_preempted = record.get("PreemptTime", "").isdigit()
-        return _ENDS["PREEMPTED"] if is_preempted else "Slurm ends the job: it was cancelled, or a node failed."
     code = record.get("ExitCode", "").partition(":")[0]
+    known = pilot_end(record)
+    if word and known is not None:
+        return f"{known.sentence} {known.cure}".strip()
     if word == "FAILED":
         return f"The Slurm job failed{f' with exit code {code}' if code else ''}."
     return "The Slurm job has ended." if word else "Slurm has no such job any more."
@@ -214,6 +250,11 @@ def is_final(state: str) -> bool:
 def is_requeued(record: dict[str, str]) -> bool:
     """Return True if Slurm started a job more than once; ``record`` is what ``scontrol`` shows of it."""
     return record.get("Restarts", "0") != "0"
+
+
+def pilot_end(record: dict[str, str]) -> PilotEnd | None:
+    """Return why a pilot ended by what ``scontrol`` shows of its job; None if the exit code has no such meaning."""
+    return _PILOT_ENDS.get(record.get("ExitCode", "").partition(":")[0])
 
 
 def notice_sentence(record: dict[str, str], now: float, notice: float) -> str:
@@ -230,10 +271,13 @@ def notice_sentence(record: dict[str, str], now: float, notice: float) -> str:
 
 def submit_error(done: Completed, accounts: Sequence[str] = ()) -> SmxError:
     """Turn the messages of a program of Slurm that failed into an error; ``accounts`` are those of the user."""
-    text = _last_message(done.errors) or f"exit code {done.code}"
+    text = _sbatch_messages(done.errors) or _last_message(done.errors) or f"exit code {done.code}"
     for rule in SUBMIT_RULES:
         if re.search(rule.pattern, done.errors):
             return _rule_error(rule, text, accounts)
+    if _REFUSED.search(done.errors):  # slurmctld answered, as it would each time
+        cure = "Correct what the message names: options of the instance type or of the configuration."
+        return RefusedError(f"Slurm refused the job: {text}.", field="engine", value="slurm", rule=text, cure=cure)
     # What is not known may have been accepted, so it is looked up by name.
     return NoAnswerError(f"Slurm gave no job id ({text}).", transient=True)
 
@@ -265,6 +309,12 @@ def step_error(machine: str, done: Completed) -> UnavailableError | None:
     if any(_LOST.search(line) for line in lines):
         return NoAnswerError(f"{machine} gave no answer ({text}).", transient=True)
     return None
+
+
+def _sbatch_messages(errors: str) -> str:
+    """Join all errors that ``sbatch`` printed, as a site's plug-in explains its refusal in lines of its own."""
+    lines = [line for line in errors.splitlines() if re.match(r"\s*sbatch: (error|fatal): ", line)]
+    return "; ".join(dict.fromkeys(text for line in lines if (text := _last_message(line))))
 
 
 def _last_message(errors: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from jupyter_smx.engines.remote.account import Account
@@ -16,15 +17,21 @@ if TYPE_CHECKING:
 
     Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
+_PYTHON_CURE = "Set c.SlurmEngine.python to the path of Python 3.8 or newer on the login machine and the nodes."
+
 
 class SshLogin:
-    """A login machine behind the connection of the SSH engine, whose configuration counts. ``python`` is one there."""
+    """A login machine behind the connection of the SSH engine, whose configuration counts.
 
-    def __init__(self, engine: SshEngine, alias: str, python: str) -> None:
+    ``python`` is one there. ``environment`` begins each line, as :func:`commands.environment` returns it.
+    """
+
+    def __init__(self, engine: SshEngine, alias: str, python: str, environment: str = "") -> None:
         self.name = alias
         self._engine = engine
+        self._environment = environment
         self._connection = engine.machine(alias)
-        self._account = Account(self._connection, "", python)
+        self._account = Account(self._connection, "", python, python_cure=_PYTHON_CURE)
 
     def check_installed(self) -> None:
         """Check that there is an ssh client.
@@ -35,11 +42,11 @@ class SshLogin:
 
     async def run(self, command: str, data: bytes = b"", timeout: float = RUN_TIMEOUT) -> Completed:
         """Run a line of a shell, as :meth:`SshConnection.run`."""
-        return await self._connection.run(command, data, timeout)
+        return await self._connection.run(self._line(command), data, timeout)
 
     def open(self, command: str) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
         """Start a command, as :meth:`SshConnection.open`."""
-        return self._connection.open(command)
+        return self._connection.open(self._line(command))
 
     async def connect(self, socket: str) -> Streams:
         """Open a stream to an agent, as :meth:`SshConnection.connect`."""
@@ -51,7 +58,7 @@ class SshLogin:
         :raises RefusedError, UnavailableError: as :meth:`run`, or no agent answers.
         """
         del command
-        answer = await self._account.ask("bridge", {"words": ["/bin/sh", "-c", plain_command]})
+        answer = await self._account.ask("bridge", {"words": ["/bin/sh", "-c", self._environment + plain_command]})
         try:
             return await self._connection.connect(str(answer["socket"]))
         finally:
@@ -59,8 +66,12 @@ class SshLogin:
 
     def shell_words(self, command: str) -> list[str]:
         """Return the command that runs another one there in a terminal."""
-        return self._connection.shell_words(command)
+        return self._connection.shell_words(self._line(command))
 
     async def close(self) -> None:
         """Close the connection."""
         await self._engine.close()
+
+    def _line(self, command: str) -> str:
+        """Run a line in a POSIX shell: the account's own one may be tcsh."""
+        return f"exec sh -c {shlex.quote(self._environment + command)}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from jupyter_smx.engines.remote.account import CHECK_FOLDER
 from jupyter_smx.engines.slurm import job_options, parsers
 from jupyter_smx.model.errors import RefusedError
 
@@ -21,6 +22,10 @@ TYPE_OPTION_NAMES = (*job_options.NAMES, "cpus", "memory_gib")
 NAME_PREFIX = "smx-"
 EXIT_NO_PYTHON = 96
 """Exit code of a batch job whose node has no Python."""
+EXIT_OLD_PYTHON = 95
+"""Exit code of a batch job whose node has a Python before 3.8."""
+EXIT_OLDER_JOB = 94
+"""Exit code of a pilot that found an older job of its name, as in :mod:`jupyter_smx.agent.remote.allocation`."""
 _MEGABYTE = 1 << 20
 _OWNER_LENGTH = 8
 _SCRIPT = """\
@@ -35,7 +40,9 @@ PATH="$PATH":{programs}
 export HOME USER PATH LOGNAME="$USER"
 r={folder}; p={python}
 command -v "$p" >/dev/null || exit {no_python}
-mkdir -p -m 700 "$r" && exec >>"$r/allocations.log" 2>&1
+"$p" -I -c 'import sys; sys.exit(sys.version_info < (3, 8))' || exit {old_python}
+{check_folder}
+exec >>"$r/allocations.log" 2>&1
 plan='{plan}'
 plan=$(printf %s "$plan" | sed "s/@JOB@/$SLURM_JOB_ID/")
 source=$(cat <<'END_OF_SOURCE'
@@ -178,6 +185,8 @@ def script(submission: BatchJob, source: str, folder: str, python: str, programs
         folder=folder_word(folder),
         python=folder_word(python),
         no_python=EXIT_NO_PYTHON,
+        old_python=EXIT_OLD_PYTHON,
+        check_folder=CHECK_FOLDER,
         plan=json.dumps(plan).replace("'", "'\\''"),
         source=source,
     )

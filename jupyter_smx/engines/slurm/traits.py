@@ -39,7 +39,7 @@ class SlurmTraits(RemoteEngineBase):
     variables = Dict(
         value_trait=Unicode(),
         key_trait=Unicode(),
-        help="Environment variables of Slurm's programs on this machine, such as SLURM_CONF.",
+        help="Environment variables of Slurm's programs on that machine, such as SLURM_CONF.",
     ).tag(config=True)
     partition = Unicode("", help="Partition of jobs, or several with commas; empty means the default one.").tag(
         config=True

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 from shell_engine import ShellEngine, ShellMachine
 
-from jupyter_smx.agent.remote import release
+from jupyter_smx.agent.remote import allocation, release
 from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
 from jupyter_smx.agent.system.files import rmtree
 from jupyter_smx.engines.base import ClusterRequest, HostSpec, stopped_process
@@ -150,6 +150,45 @@ async def test_machines_that_need_the_agent_at_once_get_one_that_is_packed_once(
     await asyncio.gather(*(each.ask("observe", {"clusters": []}) for each in accounts))
     assert len(packed) == 1
     assert all((home / FOLDER / agent_zipapp.file_name()).exists() for home in homes)
+
+
+@pytest.mark.parametrize("kind", ["link", "writable", "other owner"])
+async def test_a_checked_folder_that_is_not_this_users_alone_runs_nothing(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "hosts"
+    agent = tmp_path / "other" / agent_zipapp.file_name()
+    agent.parent.mkdir()
+    agent.write_text("open('ran', 'w')")
+    if kind == "link":
+        folder.symlink_to(agent.parent)
+    else:
+        folder.mkdir()
+        agent.rename(folder / agent.name)
+    if kind == "writable":
+        folder.chmod(0o770)
+    elif kind == "other owner":
+        if os.getuid():
+            pytest.skip("only root can give a folder away")
+        os.chown(folder, 65_534, -1)
+    checked = Account(ShellMachine("box", tmp_path), os.fspath(folder), is_checked=True)
+    with pytest.raises(RefusedError, match="cannot be used"):
+        await checked.ask("observe", {"clusters": []})
+    with pytest.raises(RefusedError, match="cannot be used"):
+        await checked._send_archive()
+
+
+@pytest.mark.parametrize(("cure", "words"), [("", "c.SshEngine.machines"), ("Set c.X.python.", "Set c.X.python.")])
+async def test_a_missing_python_has_the_cure_of_its_engine(tmp_path: Path, cure: str, words: str) -> None:
+    found = Account(ShellMachine("box", tmp_path), "", "/no/python", python_cure=cure)
+    with pytest.raises(RefusedError) as error:
+        await found.ask("observe", {"clusters": []})
+    assert words in (error.value.cure or "")
+
+
+async def test_a_checked_folder_is_created_for_this_user_alone(tmp_path: Path) -> None:
+    checked = Account(ShellMachine("box", tmp_path), os.fspath(tmp_path / "a" / "hosts"), is_checked=True)
+    await checked.ask("observe", {"clusters": []})
+    assert (tmp_path / "a" / "hosts").stat().st_mode & 0o777 == 0o700
+    assert account.EXIT_FOLDER == allocation.EXIT_FOLDER
 
 
 async def test_an_agent_that_is_stopped_is_named_with_its_machine_until_it_goes_on(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
-FACTS = b"1000\n/usr/bin\nslurm-wlm 22.05.8\n"
+FACTS = b"facts=1000|/usr/bin/sbatch|slurm-wlm 22.05.8\n"
 PARTITIONS = b"main*|1-00:00:00|16|64000|(null)|3|up\n"
 END = 1_700_000_000
 
@@ -48,6 +48,10 @@ class FakeSlurm:
         self.calls: Counter[str] = Counter()
         self.starts = True
         self.is_away = False
+        self.exit_code = 1
+        """Exit code of all jobs."""
+        self.lists_jobs = True
+        """False: ``squeue`` lists no job, as where a partition is hidden from the user."""
         self.loses_next_answer = False
         self.refusal = ""
         self.usual_reason = "Resources"
@@ -63,6 +67,8 @@ class FakeSlurm:
         """Node of each release."""
         self.no_launch_on = ""
         """Node on which a launch gives no answer."""
+        self.lost_launches = 0
+        """Launches that give no answer, before those that do."""
         self.before_submission: Callable[[], None] = lambda: None
 
     # What the engine uses
@@ -100,7 +106,7 @@ class FakeSlurm:
 
     # Slurm's programs
 
-    def _id(self, _command: str, _data: bytes) -> Completed:
+    def _echo(self, _command: str, _data: bytes) -> Completed:
         return Completed(0, FACTS, "")
 
     def _sinfo(self, _command: str, _data: bytes) -> Completed:
@@ -123,7 +129,7 @@ class FakeSlurm:
         for job in self.jobs:
             if self.starts and job.state == "PENDING":
                 job.state, job.reason = "RUNNING", "None"
-        return Completed(0, "".join(self._row(job) for job in self.jobs).encode(), "")
+        return Completed(0, "".join(self._row(job) for job in self.jobs if self.lists_jobs).encode(), "")
 
     def _row(self, job: FakeJob) -> str:
         nodes = f"n[1-{job.nodes}]" if job.state == "RUNNING" else ""
@@ -135,7 +141,7 @@ class FakeSlurm:
         if "show node" in command:
             return Completed(0, self.addresses.encode(), "")
         found = [job for job in self.jobs if str(job.id) == shlex.split(command)[-1]]
-        return Completed(0, f"JobId={found[0].id} JobState={found[0].state} ExitCode=1:0\n".encode(), "")
+        return Completed(0, f"JobId={found[0].id} JobState={found[0].state} ExitCode={self.exit_code}:0\n".encode(), "")
 
     def _sacct(self, _command: str, _data: bytes) -> Completed:
         if not self.accounting:
@@ -149,7 +155,7 @@ class FakeSlurm:
     def _scancel(self, command: str, _data: bytes) -> Completed:
         ids = [word for word in shlex.split(command) if word.isdigit()]
         for job in self.jobs:
-            if str(job.id) in ids:
+            if str(job.id) in ids and job.state in ("PENDING", "RUNNING"):
                 job.state = "CANCELLED"
         return Completed(0, b"", "")
 
@@ -163,6 +169,9 @@ class FakeSlurm:
 
     def _answer(self, verb: str, asked: dict[str, Any], node: str) -> dict[str, Any]:
         if verb == "launch" and node == self.no_launch_on:
+            raise NoAnswerError(f"{node} gave no answer.", transient=True)
+        if verb == "launch" and self.lost_launches:
+            self.lost_launches -= 1
             raise NoAnswerError(f"{node} gave no answer.", transient=True)
         if verb == "launch":
             self.launched.append((asked["cluster"], asked["host"]))

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from contextlib import aclosing
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 from fake_slurm import END, FakeSlurm
 from slurm_requests import host, request
 
+from jupyter_smx.agent.remote import allocation
 from jupyter_smx.engines.base import Observation
-from jupyter_smx.engines.slurm import allocations, lifecycle
+from jupyter_smx.engines.remote.machine import Completed, NoAnswerError
+from jupyter_smx.engines.slurm import allocations, commands, lifecycle, submission
+from jupyter_smx.engines.slurm import engine as slurm_engine
 from jupyter_smx.engines.slurm.engine import SlurmEngine
+from jupyter_smx.engines.slurm.login import LocalLogin
+from jupyter_smx.engines.slurm.ssh_login import SshLogin
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle, QueueStatus
 
@@ -85,6 +93,59 @@ async def test_a_notice_of_slurm_leaves_the_seconds_of_its_configuration(engine:
     assert slurm.descriptions["algo-1"]["signals_jobs"] is True
 
 
+def write_programs(folder: Path, **lines: str) -> str:
+    """Write programs of Slurm, each with lines of a shell; give their folder."""
+    folder.mkdir()
+    for name, line in lines.items():
+        (folder / name).write_text(f"#!/bin/sh\n{line}\n")
+        (folder / name).chmod(0o755)
+    return str(folder)
+
+
+async def test_the_folder_of_slurms_programs_is_enough_for_steps(tmp_path: Path) -> None:
+    programs = write_programs(tmp_path / "it's bin", srun="echo step $MARK", sbatch="echo no cluster >&2; exit 1")
+    engine = SlurmEngine(data_dir=str(tmp_path), programs=programs, variables={"MARK": "a b"})
+    facts = await engine._client.facts()
+    assert (facts.programs, facts.version) == (programs, "")
+    machine = engine._node_account("12", None, "n1", in_home=True).machine
+    assert (await machine.run("true")).output == b"step a b\n"
+    shown = await asyncio.to_thread(subprocess.run, machine.shell_words("true"), stdout=subprocess.PIPE, check=True)
+    assert shown.stdout == b"step a b\n"
+
+
+async def test_a_program_without_an_answer_is_named_without_its_variables(tmp_path: Path) -> None:
+    path = write_programs(tmp_path / "bin", squeue="exec sleep 60")
+    login = LocalLogin({}, path)
+    with pytest.raises(NoAnswerError, match=r"^squeue gave no answer"):
+        await login.run(commands.queue(), timeout=0.2)
+
+
+async def test_a_job_of_which_scontrol_prints_nothing_is_forgotten(
+    engine: SlurmEngine, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "_scontrol", lambda *_: Completed(0, b"\n", ""))
+    assert await engine._client.describe("12") == {}
+
+
+async def test_a_login_machine_without_sbatch_is_refused(tmp_path: Path) -> None:
+    path = write_programs(tmp_path / "bin", id="echo 7", sh='exec /bin/sh "$@"')
+    engine = SlurmEngine(data_dir=str(tmp_path), variables={"PATH": path})
+    with pytest.raises(RefusedError, match="has no sbatch"):
+        await engine._client.facts()
+
+
+async def test_a_login_machine_by_ssh_gets_programs_and_variables_in_a_posix_shell(tmp_path: Path) -> None:
+    programs = write_programs(tmp_path / "it's bin", srun="echo step $MARK")
+    connection = LocalLogin({})
+    lines: list[str] = []
+    run = connection.run
+    connection.run = lambda command, *words: (lines.append(command), run(command, *words))[1]  # type: ignore[method-assign]
+    ssh = SimpleNamespace(machine=lambda _alias: connection)
+    login = SshLogin(ssh, "login", "", commands.environment(programs, {"MARK": "a b"}))  # type: ignore[arg-type]
+    assert (await login.run("srun")).output == b"step a b\n"
+    assert lines[0].startswith("exec sh -c '")
+
+
 async def test_another_process_joins_the_same_job(engine: SlurmEngine, slurm: FakeSlurm, tmp_path: Path) -> None:
     first = await acquire(engine)
     again = engine_of(slurm, tmp_path)
@@ -127,6 +188,15 @@ async def test_a_submission_that_slurm_refuses_leaves_no_job(engine: SlurmEngine
     assert slurm.calls["scancel"] == 0
 
 
+async def test_a_refusal_stands_where_the_accounts_cannot_be_read(
+    engine: SlurmEngine, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm.refusal = "Invalid account or account/partition combination specified"
+    monkeypatch.setattr(slurm, "_sacctmgr", Mock(side_effect=NoAnswerError("none", transient=True)))
+    with pytest.raises(RefusedError, match="Invalid account"):
+        await acquire(engine)
+
+
 async def test_a_submission_whose_answer_was_lost_is_found_by_its_name(engine: SlurmEngine, slurm: FakeSlurm) -> None:
     slurm.loses_next_answer = True
     with pytest.raises(UnavailableError):
@@ -160,6 +230,20 @@ async def test_a_release_cancels_the_job_and_frees_the_nodes_first(engine: Slurm
         await acquire(engine)
 
 
+async def test_a_job_that_squeue_does_not_list_is_cancelled(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    slurm.lists_jobs = False
+    with pytest.raises(UnavailableError, match="ended before"):
+        await acquire(engine)
+    assert slurm.jobs[0].state == "CANCELLED"
+
+
+async def test_a_release_cancels_a_job_that_squeue_does_not_list(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    handle = await acquire(engine)
+    slurm.lists_jobs = False
+    await engine.release(handle)
+    assert slurm.jobs[0].state == "CANCELLED"
+
+
 async def test_a_release_before_the_submission_leaves_no_job(
     engine: SlurmEngine, slurm: FakeSlurm, tmp_path: Path
 ) -> None:
@@ -179,7 +263,66 @@ async def test_a_release_during_the_submission_leaves_no_job(engine: SlurmEngine
     assert [job.state for job in slurm.jobs] == ["CANCELLED"]
 
 
-async def test_a_release_reaches_nodes_on_which_a_launch_was_interrupted(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+async def test_a_launch_is_repeated_while_its_allocation_runs(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    slurm.lost_launches = 3
+    handle = await acquire(engine)
+    assert slurm.launched == [("f00d", "algo-1")]
+    assert (handle.hosts[0].data["job"], slurm.calls["sbatch"]) == ("11", 1)
+
+
+async def test_a_launch_ends_with_its_allocation(
+    engine: SlurmEngine, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "_answer", Mock(side_effect=lambda *_: end_jobs(slurm)))
+    with pytest.raises(UnavailableError, match="A node of the allocation failed"):
+        await acquire(engine)
+    assert slurm.calls["srun"] == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "cure"),
+    [
+        (submission.EXIT_NO_PYTHON, "does not have the configured Python", "SlurmEngine.python"),
+        (submission.EXIT_OLD_PYTHON, "older than 3.8", "SlurmEngine.python"),
+        (allocation.EXIT_FOLDER, "folder of hosts", "SlurmEngine.folder"),
+    ],
+)
+async def test_a_pilot_that_ended_is_a_refusal_with_its_reason_and_a_cure(
+    engine: SlurmEngine, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, code: int, words: str, cure: str
+) -> None:
+    slurm.exit_code = code
+    monkeypatch.setattr(slurm, "_answer", Mock(side_effect=lambda *_: end_jobs(slurm)))
+    with pytest.raises(RefusedError, match=words) as error:
+        await acquire(engine)
+    assert cure in (error.value.cure or "")
+    assert words in await engine.exit_reason("f00d", "algo-1")
+
+
+def test_an_older_job_of_the_name_is_waited_for() -> None:
+    assert submission.EXIT_OLDER_JOB == allocation.EXIT_OLDER_JOB
+    error = lifecycle.end_error("12", "FAILED", {"ExitCode": f"{allocation.EXIT_OLDER_JOB}:0"})
+    assert isinstance(error, UnavailableError)
+    assert "older Slurm job" in error.message
+
+
+def end_jobs(slurm: FakeSlurm) -> None:
+    slurm.jobs[0].state = "NODE_FAIL" if slurm.exit_code == 1 else "FAILED"
+    raise NoAnswerError("no answer", transient=True)
+
+
+async def test_the_grace_of_a_notice_is_the_configured_one_where_slurm_does_not_answer(
+    engine: SlurmEngine, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.notice_grace = 600.0
+    monkeypatch.setattr(slurm, "_scontrol", Mock(side_effect=NoAnswerError("no answer", transient=True)))
+    await acquire(engine)
+    assert slurm.descriptions["algo-1"]["notice_grace"] == 600.0
+
+
+async def test_a_release_reaches_nodes_on_which_a_launch_was_interrupted(
+    engine: SlurmEngine, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_engine, "_REPEAT_WITHIN", 0.0)
     slurm.no_launch_on = "n2"
     with pytest.raises(UnavailableError):
         await acquire(engine, request(host("algo-1"), host("algo-2")))
@@ -213,6 +356,23 @@ async def test_a_hundred_clusters_are_one_question(engine: SlurmEngine, slurm: F
     engine._allocations.watch._began_at = float("-inf")
     await asyncio.gather(*(engine.observe_all(handles) for _ in range(20)))
     assert slurm.calls["squeue"] == before + 1
+
+
+async def test_pieces_of_a_file_are_read_with_one_question_to_the_scheduler(
+    engine: SlurmEngine, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await acquire(engine)
+    before = slurm.calls["squeue"]
+    monkeypatch.setattr(slurm, "_answer", lambda *_: {"data": "YWJj", "size": 3})
+    for _ in range(5):
+        assert await engine.read_spool("f00d", "algo-1", "j", "end.json", 0, 3) == (b"abc", 3)
+        assert await engine.find("f00d") is not None
+    assert slurm.calls["squeue"] <= before + 1
+
+
+async def test_hosts_of_one_launch_share_a_look_at_the_configuration(engine: SlurmEngine, slurm: FakeSlurm) -> None:
+    await acquire(engine, request(host("algo-1"), host("algo-2"), host("algo-3")))
+    assert slurm.calls["scontrol"] == 2, "addresses of nodes, and the configuration"
 
 
 async def test_a_connection_asks_the_scheduler_nothing(engine: SlurmEngine, slurm: FakeSlurm) -> None:

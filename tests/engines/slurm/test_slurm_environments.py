@@ -30,7 +30,7 @@ def test_a_job_does_not_inherit_the_variables_of_the_controller(
     slurm_controller: SlurmControllerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "4711")
-    monkeypatch.setenv("SBATCH_PARTITION", "nowhere")
+    monkeypatch.setenv("SBATCH_WAIT", "1")
     monkeypatch.setenv("OWN_SECRET", "of the controller")
     job = slurm_controller.run("import os\nprint(sorted(os.environ), os.environ['SLURM_JOB_ID'])")
     assert "OWN_SECRET" not in job.log()

@@ -86,6 +86,12 @@ def test_a_reason_that_cannot_pass_is_a_refusal_with_slurms_word_and_a_cure(reas
     assert found.error.cure
 
 
+def test_a_job_below_the_least_size_of_a_qos_needs_a_larger_type() -> None:
+    found = step(record(), row("PENDING", reason="QOSMinGRES"))
+    assert isinstance(found, RefuseJob)
+    assert "larger" in (found.error.cure or "")
+
+
 @pytest.mark.parametrize(
     "reason",
     [

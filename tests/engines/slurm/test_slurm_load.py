@@ -35,7 +35,7 @@ class Clusters:
         self.slurm = FakeSlurm()
         self.loop = loop
         self.records = RecordFolder(AllocationRecord, folder, folder / "clusters")
-        client = SlurmClient(self.slurm, "", 10.0)
+        client = SlurmClient(self.slurm, 10.0)
         self.allocations = Allocations(
             client, PartitionStore(folder / "partitions.json"), lambda: "0a1b2c3d", loop.time, lambda: 1_000 + loop.now
         )

@@ -63,7 +63,8 @@ def test_a_refusal_for_want_of_an_account_lists_those_of_the_user() -> None:
     [
         f"{SUBMIT}Socket timed out on send/recv operation",
         f"{SUBMIT}Unable to contact slurm controller (connect failure)",
-        f"{SUBMIT}something that no version of Slurm says today",
+        f"{SUBMIT}Protocol authentication error",
+        "something that no version of Slurm says today",
         "",
     ],
 )
@@ -73,10 +74,25 @@ def test_a_submission_without_an_answer_may_have_been_accepted(message: str) -> 
     assert error.transient
 
 
-def test_a_full_queue_is_waited_for() -> None:
-    error = reasons.submit_error(
-        Completed(1, b"", f"{SUBMIT}Slurm temporarily unable to accept job, sleeping and retrying")
-    )
+def test_an_answer_that_no_rule_names_is_a_refusal_with_all_lines_of_sbatch() -> None:
+    lines = f"Welcome\nsbatch: error: Jobs need --mail-user\n{SUBMIT}Unspecified error\n"
+    error = reasons.submit_error(Completed(1, b"", lines))
+    assert type(error) is RefusedError
+    assert error.message == "Slurm refused the job: Jobs need --mail-user; Unspecified error."
+    assert error.cure
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"{SUBMIT}Slurm temporarily unable to accept job, sleeping and retrying",
+        f"sbatch: error: AssocMaxSubmitJobLimit\n{SUBMIT}Job violates accounting/QOS policy (job submit limit)",
+        f"{SUBMIT}Slurm backup controller in standby mode",
+        f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{SUBMIT}Job violates accounting/QOS policy",
+    ],
+)
+def test_a_full_queue_is_waited_for(message: str) -> None:
+    error = reasons.submit_error(Completed(1, b"", message))
     assert type(error) is UnavailableError
     assert error.transient
 
@@ -128,7 +144,7 @@ def test_a_job_that_is_requeued_ended_for_that_whatever_came_after() -> None:
 
 
 def test_a_job_whose_processes_slurm_ends_has_a_reason_although_slurm_shows_none() -> None:
-    assert "cancelled, or a node failed" in reasons.end_sentence("COMPLETING", {"PreemptTime": "None"})
+    assert "or a node failed" in reasons.end_sentence("COMPLETING", {"PreemptTime": "None"})
     assert "higher priority" in reasons.end_sentence("COMPLETING", {"PreemptTime": "1000"})
 
 

@@ -38,6 +38,28 @@ def test_lines_that_are_no_rows_are_left_out() -> None:
     assert parsers.parse_queue("Welcome to the cluster\n\nsqueue: warning|a\n") == []
 
 
+@pytest.mark.parametrize("job", ["1234_[1-100%4]", "1234_5", "1234_5+0", "12+", "12²"])
+def test_a_job_array_is_no_row_of_this_engine(job: str) -> None:
+    assert parsers.parse_queue(f"{job}|smx-a|PENDING|N/A|N/A||main|Priority\n") == []
+
+
+def test_jobs_of_other_names_are_left_out_before_their_nodes_are_expanded() -> None:
+    assert [row.job for row in parsers.parse_queue(QUEUE, "smx-")] == ["12", "13", "13"]
+
+
+_FIELD = st.text(max_size=12) | st.text(alphabet="0123456789_+[]-%,²٣", max_size=12)
+
+
+@given(st.lists(st.lists(_FIELD, min_size=8, max_size=8)) | st.text())
+def test_no_answer_of_squeue_raises(rows: list[list[str]] | str) -> None:
+    text = rows if isinstance(rows, str) else "\n".join("|".join(row) for row in rows)
+    parsers.jobs_by_name(parsers.parse_queue(text))
+
+
+def test_a_range_that_no_cluster_has_is_not_expanded() -> None:
+    assert parsers.expand_nodes("n[1-999999999999]") == ["n1-999999999999"]
+
+
 def test_jobs_are_sorted_by_name_and_id_with_components_in_order() -> None:
     found = parsers.jobs_by_name(reversed(parsers.parse_queue(QUEUE)))
     assert {name: [*jobs] for name, jobs in found.items()} == {

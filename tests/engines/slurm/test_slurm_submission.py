@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +21,7 @@ from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from jupyter_smx.engines.base import HostSpec
     from jupyter_smx.engines.slurm.submission import BatchJob
@@ -101,6 +105,36 @@ def test_the_script_has_the_source_of_what_runs_on_nodes_and_a_plan() -> None:
     assert "'" not in json.dumps(plan)
 
 
+def run_script(folder: Path, python: str) -> subprocess.CompletedProcess[bytes]:
+    """Run the batch script with a source that prints, as a node would."""
+    text = submission.script(planned(), "print('pilot')\n", os.fspath(folder), python, "/usr/bin")
+    return subprocess.run(["/bin/sh", "-s"], input=text.encode(), capture_output=True, check=False, timeout=30)
+
+
+def test_the_script_runs_in_a_folder_of_its_user_alone_and_logs_there(tmp_path: Path) -> None:
+    folder = tmp_path / "hosts"
+    assert run_script(folder, sys.executable).returncode == 0
+    assert (folder / "allocations.log").read_text() == "pilot\n"
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_script_says_by_its_exit_code_that_python_is_missing_or_old(tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    assert run_script(tmp_path / "hosts", os.fspath(old)).returncode == submission.EXIT_OLD_PYTHON
+    assert run_script(tmp_path / "hosts", "no-such-python").returncode == submission.EXIT_NO_PYTHON
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_the_script_writes_nothing_into_a_folder_that_others_can_write(tmp_path: Path, is_link: bool) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (tmp_path / "hosts").symlink_to(other) if is_link else other.chmod(0o777)
+    assert run_script(tmp_path / "hosts" if is_link else other, sys.executable).returncode == allocation.EXIT_FOLDER
+    assert [*other.iterdir()] == []
+
+
 def test_a_home_folder_is_the_one_of_the_node() -> None:
     assert submission.folder_word("~/a b") == "\"$HOME\"'/a b'"
     assert submission.folder_word("/scratch/x y") == "'/scratch/x y'"
@@ -114,8 +148,18 @@ def test_the_cluster_of_a_name_is_found_for_its_owner_only() -> None:
 
 
 def test_variables_of_a_surrounding_job_are_left_out_but_not_those_that_choose_the_cluster() -> None:
-    variables = ["PATH", "SLURM_JOB_ID", "SBATCH_PARTITION", "SLURM_CONF", "PMIX_RANK", "SLURM_CLUSTERS"]
-    assert commands.clean_environment(variables) == ["SLURM_JOB_ID", "SBATCH_PARTITION", "PMIX_RANK"]
+    variables = ["PATH", "SLURM_JOB_ID", "SBATCH_WAIT", "SLURM_CONF", "PMIX_RANK", "SLURM_CLUSTERS"]
+    assert commands.clean_environment(variables) == ["SLURM_JOB_ID", "SBATCH_WAIT", "PMIX_RANK"]
+
+
+@pytest.mark.parametrize("name", ["ACCOUNT", "PARTITION", "QOS", "RESERVATION", "CONSTRAINT"])
+def test_defaults_that_a_user_set_for_sbatch_are_kept(name: str) -> None:
+    assert commands.clean_environment([f"SBATCH_{name}", "SLURM_PARTITION"]) == ["SLURM_PARTITION"]
+
+
+def test_jobs_and_partitions_are_listed_even_where_a_partition_is_hidden() -> None:
+    assert "--all" in shlex.split(commands.queue())
+    assert "--all" in shlex.split(commands.partitions())
 
 
 def test_a_step_on_a_node_names_its_component_only_in_a_heterogeneous_job() -> None:

@@ -192,7 +192,7 @@ async def answered() -> None:
 async def test_values_are_asked_in_the_background_and_once_in_ten_minutes(tmp_path: Path) -> None:
     slurm, now = SlurmWithSite(), [0.0]
     partitions = PartitionStore(tmp_path / "partitions.json")
-    values = OptionValues(SlurmClient(slurm, "", 1.0), partitions, tmp_path / "options.json", lambda: now[0])
+    values = OptionValues(SlurmClient(slurm, 1.0), partitions, tmp_path / "options.json", lambda: now[0])
     values.refresh_later()
     assert values.read()["account"] == ()
     await answered()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from slurm_controller import SlurmControllerWorld
 
 PAGE = Path(__file__).parents[4] / "docs" / "users" / "howto" / "slurm.md"
-NOT_HERE = ("pip install", "echo")
+NOT_HERE = ("pip install", "mkdir -p ~/.jupyter && echo")
 """Commands whose effect the test has: the package is here, and the configuration of the controller names the login."""
 
 

@@ -867,8 +867,9 @@ export interface WarmPool {
 /**
  * What a platform accounted for the hosts of a cluster that has ended; None where it measured nothing.
  *
- * ``name`` is the platform's own, as ``Slurm job 4711``, and ``state`` its word. ``cpu_seconds`` are of all hosts,
- * ``peak_memory_bytes`` is the largest resident set of one process or step, as the platform counts it.
+ * ``name`` is the platform's own, as ``Slurm job 4711``, and ``state`` its word, "" if the controller ended the hosts.
+ * ``cpu_seconds`` are of all hosts, ``peak_memory_bytes`` is the largest resident set of one process or step, as the
+ * platform counts it.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "PlatformUsage".

@@ -66,10 +66,6 @@ class SlurmClient:
             self._facts = LoginFacts(int(uid), program.rpartition("/")[0] or "/", version.strip())
         return self._facts
 
-    def has_facts(self) -> bool:
-        """Return True if the login machine has answered before."""
-        return self._facts is not None
-
     def cached_facts(self) -> LoginFacts:
         """Return the facts of the login machine; :meth:`facts` was called before."""
         if self._facts is None:

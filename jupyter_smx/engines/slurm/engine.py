@@ -182,6 +182,8 @@ class SlurmEngine(SlurmTraits):
             self._allocations.check_late_submission(record)
             await self._allocations.cancel_unlisted(record, handle)
             return
+        if record is not None:
+            records.write(handle.cluster, replace(allocations.read(records, handle.cluster), is_cancelled=True))
         await self._release_hosts(handle, record, live)
         await self._allocations.cancel(handle.cluster, live, float(self.release_timeout))
 
@@ -204,9 +206,8 @@ class SlurmEngine(SlurmTraits):
         return [*(of_partitions | {kind.name: kind for kind in self.configured_types()}).values()]
 
     async def option_values(self) -> Mapping[str, Sequence[str]]:
-        """Return the last answers, and query Slurm again in the background; by ssh only if it answered before."""
-        if not self.login or self._client.has_facts():
-            self._options.refresh_later()
+        """Return the last answers, and query Slurm again in the background, over a connection that is open."""
+        self._options.refresh_later()
         return self._options.read()
 
     def check_installed(self) -> None:
@@ -267,7 +268,13 @@ class SlurmEngine(SlurmTraits):
         :raises UnavailableError: Slurm does not answer.
         """
         record = self._records.read(cluster)
-        return await self._allocations.read_accounting(record.job) if record is not None and record.job else None
+        if record is None or not record.job:
+            return None
+        usage = await self._allocations.read_accounting(record.job)
+        # That this controller cancelled a job which it released is no news for its user.
+        if usage is not None and record.is_cancelled and usage.state.startswith("CANCELLED"):
+            return replace(usage, state="")
+        return usage
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """Cancel jobs of this controller whose clusters have no record.

@@ -38,6 +38,10 @@ class LoginMachine(RemoteMachine, Protocol):
         """
         ...
 
+    async def is_connected(self) -> bool:
+        """Return True if a command needs no new connection."""
+        ...
+
     async def close(self) -> None:
         """End the processes of streams, and connections."""
         ...
@@ -120,6 +124,10 @@ class LocalLogin:
     def shell_words(self, command: str) -> list[str]:
         """Run it in a shell here."""
         return ["sh", "-c", commands.environment(self._programs, self._variables) + command]
+
+    async def is_connected(self) -> bool:
+        """Return True: this machine needs no connection."""
+        return True
 
     async def close(self) -> None:
         """End the processes of streams."""

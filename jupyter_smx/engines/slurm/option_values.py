@@ -47,7 +47,7 @@ class OptionValues:
         return self._site
 
     def refresh_later(self) -> None:
-        """Query Slurm in the background, unless it was queried in the last ten minutes.
+        """Query Slurm in the background, unless it was queried in the last ten minutes. No connection is opened.
 
         A failure leaves the last answer.
         """
@@ -72,7 +72,11 @@ class OptionValues:
 
     async def _refresh_quietly(self) -> None:
         with suppress(SmxError):
-            await self._refresh()
+            # A user at a Tab expects no prompt of ssh, and no connection to a machine that was left.
+            if await self._client.login.is_connected():
+                await self._refresh()
+            else:
+                self._queried_at = float("-inf")
 
     async def close(self) -> None:
         """Cancel a running query."""

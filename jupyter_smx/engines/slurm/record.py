@@ -13,7 +13,8 @@ class AllocationRecord(Struct, frozen=True, kw_only=True):
     ``components`` has the number of the component of each host, in the job's order; ``nodes`` its node, once there is
     one. ``submitted_at`` is when the last submission began, ``missed_since`` since when Slurm answers and lists no job
     of the name; seconds since the epoch. ``hosts`` are those that listen. ``ends_at`` is the end of the allocation,
-    and ``notice`` how many seconds before it jobs get their notice.
+    and ``notice`` how many seconds before it jobs get their notice. ``is_cancelled`` is set before this
+    controller cancels the job.
     """
 
     name: str
@@ -25,6 +26,7 @@ class AllocationRecord(Struct, frozen=True, kw_only=True):
     hosts: tuple[HostHandle, ...] = ()
     ends_at: float | None = None
     notice: float = 0.0
+    is_cancelled: bool = False
 
     def is_heterogeneous(self) -> bool:
         """Return True if the job has several components."""

@@ -68,6 +68,10 @@ class SshLogin:
         """Return the command that runs another one there in a terminal."""
         return self._connection.shell_words(self._line(command))
 
+    async def is_connected(self) -> bool:
+        """Return True if a master connection runs; a command opens one otherwise."""
+        return await self._connection.check_master()
+
     async def close(self) -> None:
         """Close the connection."""
         await self._engine.close()

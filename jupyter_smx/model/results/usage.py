@@ -73,8 +73,9 @@ class JobUsage(Struct, frozen=True, kw_only=True):
 class PlatformUsage(Struct, frozen=True, kw_only=True):
     """What a platform accounted for the hosts of a cluster that has ended; None where it measured nothing.
 
-    ``name`` is the platform's own, as ``Slurm job 4711``, and ``state`` its word. ``cpu_seconds`` are of all hosts,
-    ``peak_memory_bytes`` is the largest resident set of one process or step, as the platform counts it.
+    ``name`` is the platform's own, as ``Slurm job 4711``, and ``state`` its word, "" if the controller ended the hosts.
+    ``cpu_seconds`` are of all hosts, ``peak_memory_bytes`` is the largest resident set of one process or step, as the
+    platform counts it.
     """
 
     name: str
@@ -96,4 +97,5 @@ class PlatformUsage(Struct, frozen=True, kw_only=True):
 
     def sentence(self) -> str:
         """Format all of it, as ``Slurm job 4711: COMPLETED, 10 min, 4 min of CPU time``."""
-        return ", ".join(filter(None, (f"{self.name}: {self.state}", self.figures())))
+        words = ", ".join(filter(None, (self.state, self.figures())))
+        return f"{self.name}: {words}" if words else self.name

@@ -52,6 +52,7 @@ class FakeSlurm:
         """Exit code of all jobs."""
         self.lists_jobs = True
         """False: ``squeue`` lists no job, as where a partition is hidden from the user."""
+        self.has_connection = True
         self.loses_next_answer = False
         self.refusal = ""
         self.usual_reason = "Resources"
@@ -100,6 +101,10 @@ class FakeSlurm:
     def shell_words(self, command: str) -> list[str]:
         """Run it here."""
         return ["sh", "-c", command]
+
+    async def is_connected(self) -> bool:
+        """Return what the test sets."""
+        return self.has_connection
 
     async def close(self) -> None:
         """Do nothing: nothing is open."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_slurm import FakeSlurm
+from msgspec.structs import replace
 from slurm_requests import host, request
 from test_slurm_engine import acquire, engine_of
 
@@ -118,3 +119,20 @@ async def test_a_notice_is_announced_as_long_before_the_end_as_the_job_planned_i
     assert await engine.exit_reason("f00d", "algo-1") == ""
     slurm.shown = f"JobState=RUNNING EndTime={time.time() + 350:.0f}"
     assert "time limit" in await engine.exit_reason("f00d", "algo-1")
+
+
+async def test_a_pool_that_was_released_does_not_show_who_cancelled_its_job(tmp_path: Path) -> None:
+    slurm = FakeSlurm()
+    engine = engine_of(slurm, tmp_path)
+    handle = await acquire(engine)
+    slurm.accounting = "CANCELLED by 1000"
+    usage = await engine.platform_usage("f00d")
+    assert usage is not None
+    assert usage.sentence().startswith("Slurm job 11: CANCELLED by 1000, 2 min")
+    await engine.release(handle)
+    usage = await engine.platform_usage("f00d")
+    assert usage is not None
+    assert usage.sentence().startswith("Slurm job 11: 2 min")
+    assert replace(usage, nodes=0, elapsed_seconds=None, cpu_seconds=None, peak_memory_bytes=None).sentence() == (
+        "Slurm job 11"
+    )

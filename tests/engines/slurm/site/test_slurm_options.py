@@ -217,11 +217,19 @@ async def test_values_of_the_last_controller_are_offered_at_once(tmp_path: Path)
 
 async def test_completion_opens_no_connection_to_a_login_machine(tmp_path: Path) -> None:
     slurm = SlurmWithSite()
+    slurm.has_connection = False
     engine = engine_of(slurm, tmp_path, login="cluster")
     await engine.option_values()
     await answered()
     assert slurm.calls == {}
-    assert await engine.doctor()
+    await engine.doctor()
+    slurm.calls.clear()
+    for _ in range(2):
+        await engine.option_values()
+        await answered()
+    assert slurm.calls == {}
+    slurm.has_connection = True
+    await engine.option_values()
     await answered()
     assert "lab" in str(await engine.option_values())
 

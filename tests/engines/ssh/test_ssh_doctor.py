@@ -124,6 +124,6 @@ def test_the_command_fails_where_a_machine_or_an_engine_is_not_there(
     done = run_smx(ssh_controller.folder, "doctor", "--engine", "ssh:smx-two")
     assert done.returncode == 1
     assert "      smx-two:\n        problem: smx-two accepts no connection on the port of ssh." in done.stdout
-    done = run_smx(ssh_controller.folder, "doctor", "--engine", "slurm:smx-two")
+    done = run_smx(ssh_controller.folder, "doctor", "--engine", "pbs:smx-two")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("There is no engine 'slurm:smx-two'. Installed engines: ")
+    assert done.stderr.startswith("There is no engine 'pbs:smx-two'. Installed engines: ")

@@ -42,8 +42,9 @@ def test_the_record_of_the_last_job_has_what_slurm_accounted(slurm_controller: S
         return slurm_controller.client.job_bill(job.id).bill.platform_usage
 
     eventually_blocking(figures, "the pool has ended", within=60.0)
-    assert figures().startswith(f"Slurm job {number}: C"), figures()
+    assert figures().startswith(f"Slurm job {number}: "), figures()
     assert " of CPU time" in figures()
+    assert "CANCELLED" not in figures(), "a release is no cancelled job"
 
 
 def test_accounts_of_the_user_are_completed(slurm_controller: SlurmControllerWorld) -> None:

@@ -51,7 +51,7 @@ export function VirtualList<T extends { id: string }>(props: IVirtualListProps<T
     count: items.length,
     getScrollElement: () => scroller,
     estimateSize: () => estimate,
-    // With another function, all rows are placed anew at each scroll event.
+    // With another function, all places of rows are computed again at each scroll event.
     getItemKey: useCallback((index: number) => items[index].id, [items]),
     overscan: OVERSCAN,
     // The current row may hold the focus, which is lost with it.

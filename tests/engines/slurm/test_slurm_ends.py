@@ -1,4 +1,4 @@
-"""Ends that Slurm brings: cancelled by somebody, out of time, a node that fails; and a scheduler that is away."""
+"""Ends that Slurm brings: cancelled, out of time, a node that fails; and a scheduler that is away."""
 
 from __future__ import annotations
 

@@ -35,8 +35,6 @@ _ACTIVE = "@smx-test-run-"
 _SOCKET_FOLDER = re.compile(r"smx-[0-9a-f]{8}")
 _SOCKET = "s"
 """Name of the only file in such a folder."""
-_MASTER_FILE = re.compile(r"[0-9a-f]{12}\.(lock|log)")
-"""Names of the only other files, of an ssh master whose controller a test ended."""
 _UNUSED_SECONDS = 120.0
 """Seconds since the last change of a folder after which no test makes a socket in it."""
 
@@ -141,8 +139,7 @@ def _is_removed(path: Path, folders: Sequence[Path], unused_seconds: float) -> b
             path.unlink()
             return True
         if _SOCKET_FOLDER.fullmatch(path.name) and not path.is_symlink() and _is_unused(path, unused_seconds):
-            for file in path.iterdir():
-                file.unlink()
+            (path / _SOCKET).unlink(missing_ok=True)
             path.rmdir()
             return True
     return False
@@ -160,8 +157,7 @@ def _may_be_in_use(path: Path, unused_seconds: float) -> bool:
 
 def _is_unused(folder: Path, unused_seconds: float) -> bool:
     is_old = time.time() - folder.stat().st_mtime >= unused_seconds
-    others = [path.name for path in folder.iterdir() if path.name != _SOCKET]
-    return is_old and all(map(_MASTER_FILE.fullmatch, others)) and not _listens(folder / _SOCKET)
+    return is_old and not {path.name for path in folder.iterdir()} - {_SOCKET} and not _listens(folder / _SOCKET)
 
 
 def _listens(path: Path) -> bool:

@@ -14,10 +14,12 @@ import secrets
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 from xml.etree import ElementTree as ET
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ OPTION = "--heavy"
 MARKER = re.compile(r"""pytest\.mark\.heavy\(\s*["'](\w+)["']""")
 
 Ids = dict[str, str]
+Lane = Literal["daemons", "processes"]
+"""Parts of one lane run one after the other; the lanes run side by side, for most of a test's time it waits."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class Part:
     paths: tuple[str, ...] = ()
     profile: str = ""
     workers: int = 2
+    lane: Lane = "processes"
 
 
 _FRAMEWORKS = ("jupyter_smx/agent", "tests/faults/conftest.py", "tests/faults/pytorch.py", "tests/faults/world.py")
@@ -84,7 +89,7 @@ _SSH_WORLD = tuple(
 )
 
 PARTS: Mapping[str, Part] = {
-    "docker": Part(covers=_DAEMONS),
+    "docker": Part(covers=_DAEMONS, lane="daemons"),
     "environments": Part(
         covers=(
             "jupyter_smx/agent/code",
@@ -127,7 +132,7 @@ PARTS: Mapping[str, Part] = {
             "ui-tests",
         )
     ),
-    "podman": Part(covers=_DAEMONS),
+    "podman": Part(covers=_DAEMONS, lane="daemons"),
     "random": Part(
         covers=(
             "jupyter_smx/controller",
@@ -159,7 +164,9 @@ PARTS: Mapping[str, Part] = {
             "tests/engines/remote/toy_harness.py",
         )
     ),
-    "rootless": Part(covers=(*_DAEMONS, "tests/engines/nobody.py", "tests/engines/docker_daemons/rootless_life.py")),
+    "rootless": Part(
+        covers=(*_DAEMONS, "tests/engines/nobody.py", "tests/engines/docker_daemons/rootless_life.py"), lane="daemons"
+    ),
     "spark": Part(covers=_FRAMEWORKS),
     "slurm": Part(
         covers=(
@@ -208,6 +215,10 @@ PARTS: Mapping[str, Part] = {
     ),
     "torch": Part(covers=(*_FRAMEWORKS, "examples/heterogeneous")),
 }
+
+
+_PRINTING = threading.Lock()
+_RECORDING = threading.Lock()
 
 
 class UncommittedError(Exception):
@@ -301,19 +312,27 @@ def read_verdict(code: int, report: Path) -> Verdict:
 
 
 def run_part(name: str, files: Mapping[str, Sequence[str]]) -> Verdict:
-    """Run the tests of one part. A package or program that is missing fails them, as in CI."""
+    """Run the tests of one part, and print their output at its end, apart from that of the other lane.
+
+    A package or program that is missing fails them, as in CI.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder, "report.xml")
+        report, output = Path(folder, "report.xml"), Path(folder, "output")
         words = pytest_words(name, files, os.fspath(report))
         say("$ " + " ".join(words))
-        code = subprocess.run(words, cwd=ROOT, env={**os.environ, "CI": "true"}, check=False).returncode
+        env = {**os.environ, "CI": "true"}
+        with output.open("wb") as file:
+            code = subprocess.run(words, cwd=ROOT, env=env, stdout=file, stderr=file, check=False).returncode
+        with _PRINTING:
+            sys.stdout.write(output.read_text(encoding="utf-8", errors="replace"))
         return read_verdict(code, report)
 
 
 def say(line: str) -> None:
-    """Print a line now: what pytest prints comes after it."""
-    sys.stdout.write(f"== heavy: {line}\n")
-    sys.stdout.flush()
+    """Print a line now, whole."""
+    with _PRINTING:
+        sys.stdout.write(f"== heavy: {line}\n")
+        sys.stdout.flush()
 
 
 @dataclass
@@ -328,10 +347,15 @@ class HeavyRun:
     files: Mapping[str, Sequence[str]] = field(default_factory=marked_files)
 
     def do(self, names: Sequence[str]) -> int:
-        """Run the parts one after the other; give the exit code: 1 where one of them failed."""
-        failed = [name for name in names if not self._do_one(name)]
+        """Run the parts, lane beside lane; give the exit code: 1 where one of them failed."""
+        lanes = [[name for name in names if PARTS[name].lane == lane] for lane in get_args(Lane)]
+        with ThreadPoolExecutor(len(lanes)) as threads:
+            failed = [name for names in threads.map(self._do_lane, lanes) for name in names]
         say(f"failed: {', '.join(failed)}" if failed else "no part failed")
         return 1 if failed else 0
+
+    def _do_lane(self, names: Sequence[str]) -> list[str]:
+        return [name for name in names if not self._do_one(name)]
 
     def _do_one(self, name: str) -> bool:
         recorded = read_record(self.record_path).get(name, {})
@@ -364,11 +388,11 @@ class HeavyRun:
                 reason = reason or "covered files changed, or are not committed"
         except UncommittedError as why:
             reason = reason or str(why)
-        record = read_record(self.record_path)
         if reason or before is None:
             say(f"{name} is not recorded: {reason}")
             return
-        write_record(self.record_path, {**record, name: before})
+        with _RECORDING:
+            write_record(self.record_path, {**read_record(self.record_path), name: before})
 
 
 def main(words: Sequence[str] | None = None) -> int:

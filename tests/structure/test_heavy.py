@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING
 
 import heavy
@@ -114,6 +115,23 @@ def test_a_part_that_fails_keeps_the_record_of_the_code_it_was_green_with(runs: 
 def test_without_record_nothing_is_written(runs: Runs) -> None:
     assert runs.do(record=False) == 0
     assert not runs.record.exists()
+
+
+def test_parts_of_two_lanes_run_side_by_side_and_those_of_one_in_a_row(tmp_path: Path) -> None:
+    both = threading.Barrier(2, timeout=30)
+    ran: list[str] = []
+
+    def run_beside(name: str, _files: Mapping[str, Sequence[str]]) -> Verdict:
+        if name in {"docker", "mpi"}:
+            both.wait()
+        ran.append(name)
+        return GREEN
+
+    git = FakeGit()
+    run = HeavyRun(False, False, tmp_path / "heavy.json", git, run_beside, FILES)
+    assert run.do(["docker", "podman", "mpi", "torch"]) == 0
+    assert ran.index("docker") < ran.index("podman")
+    assert ran.index("mpi") < ran.index("torch")
 
 
 def test_the_record_has_one_order_and_no_part_that_is_gone(tmp_path: Path) -> None:

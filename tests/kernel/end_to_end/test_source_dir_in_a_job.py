@@ -11,6 +11,8 @@ from projects import TRAIN, project, run
 import jupyter_smx as smx
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.failures.exceptions import JobFailed
+from jupyter_smx.rerun_spec import source_archive
+from jupyter_smx.testing.eventually import eventually_blocking
 
 
 def test_a_training_script_of_a_folder_runs_with_its_hyperparameters(notebook: Any, tmp_path: Path) -> None:
@@ -82,8 +84,10 @@ def test_functions_and_processing_jobs_have_the_folder_beside_them(notebook: Any
 def test_a_job_runs_again_with_its_folder_as_it_was(notebook: Any, tmp_path: Path) -> None:
     src = project(tmp_path)
     run(notebook, "%%train --source-dir src --receive name -k 5m --as job --wait\nimport helper\nname = helper.NAME")
-    spec = notebook.user_ns["job"].record.spec
+    record = notebook.user_ns["job"].record
     (src / "helper.py").write_text("NAME = 'changed'\n")
-    Path(spec.source_dir.path).unlink()  # as happens when no job needed it for a day
+    # The controller writes the job's own copy after the verdict.
+    eventually_blocking(source_archive(record).exists, "the job's own copy of its folder")
+    Path(record.spec.source_dir.path).unlink()  # as happens when no job needed it for a day
     again = smx.rerun(notebook.user_ns["job"].id)
     assert again.result(60).name == "first"

@@ -28,7 +28,14 @@ from jupyter_smx.engines.base import (
 from jupyter_smx.engines.local import agent_ends, namespaces
 from jupyter_smx.engines.local.agent_ends import AgentEnds
 from jupyter_smx.engines.local.limits import LocalLimits
-from jupyter_smx.engines.local.start import CLAIM_LOST, OPT_ML_TAKEN, AgentStart, Children, format_exit
+from jupyter_smx.engines.local.start import (
+    CLAIM_LOST,
+    OPT_ML_TAKEN,
+    AgentStart,
+    Children,
+    format_exit,
+    run_to_end,
+)
 from jupyter_smx.engines.machine import agent_zipapp, request_validation
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.engines.machine.host_folder import (
@@ -140,7 +147,7 @@ class LocalEngine(Engine):
         :raises UnavailableError: a host did not come up; the others were released.
         """
         request_validation.check_names(request)
-        archive = await asyncio.to_thread(self._prepare, request)
+        archive = await run_to_end(self._prepare, request)
 
         async def launch_host(host: HostSpec) -> HostHandle:
             return await self._launch_host(request, host.host, archive)

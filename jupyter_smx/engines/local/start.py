@@ -6,12 +6,14 @@ import asyncio
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from jupyter_smx.engines.machine.host_folder import HostFolder
+
+_Result = TypeVar("_Result")
 
 CLAIM_LOST = 3
 """Exit code of an agent whose folder another agent has."""
@@ -35,7 +37,7 @@ class AgentStart(NamedTuple):
     async def start_and_wait(self, children: Children) -> int | None:
         """Start the agent, put it among ``children``, wait until it listens; the exit code when it ended instead."""
         # The thread makes the pipe: when we are cancelled meanwhile the file object closes it, not we.
-        child, listening = await asyncio.to_thread(self._start, children)
+        child, listening = await run_to_end(self._start, children)
         with listening:
             if await _first_byte(listening.fileno()):
                 return None
@@ -69,6 +71,20 @@ class AgentStart(NamedTuple):
             os.close(ready)
         children[child.pid] = child
         return child, os.fdopen(listening, "rb", buffering=0)
+
+
+async def run_to_end(function: Callable[..., _Result], *arguments: object) -> _Result:
+    """Run a function in a thread, and let no cancellation through before its end.
+
+    A thread cannot be cancelled. What it writes or starts afterwards, no search would find and no release would end.
+    """
+    thread = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
+    try:
+        return await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        await asyncio.wait([thread])
+        thread.exception()  # takes it, else asyncio would report it as never retrieved
+        raise
 
 
 async def _first_byte(descriptor: int) -> bytes:

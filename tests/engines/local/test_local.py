@@ -11,6 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ from jupyter_smx.testing.local_harness import LocalHarness
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+    from jupyter_smx.engines.base import ClusterRequest
 
 
 @pytest_asyncio.fixture
@@ -318,6 +321,35 @@ def test_last_words_are_the_last_lines_and_survive_any_bytes(tmp_path: Path) -> 
     folder.log.write_bytes(b"x" * 9000 + b"\n" + b"\xff one\n\n two \n")
     assert folder.log_tail().endswith("\ufffd one | two")
     assert len(folder.log_tail()) < 5000
+
+
+async def test_an_acquire_that_is_cancelled_ends_after_what_its_thread_writes(
+    world: LocalHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, free = threading.Event(), threading.Event()
+    write = world.engine._prepare  # type: ignore[attr-defined]
+
+    def write_late(request: ClusterRequest) -> Path:
+        begun.set()
+        free.wait(30)
+        path: Path = write(request)
+        return path
+
+    monkeypatch.setattr(world.engine, "_prepare", write_late)
+    request = world.request(1)
+    acquire = asyncio.create_task(world.acquire(request))
+    await asyncio.to_thread(begun.wait)
+    acquire.cancel()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not acquire.done(), "a search now would find nothing, and its thread would write afterwards"
+    free.set()
+    with pytest.raises(asyncio.CancelledError):
+        await acquire
+    handle = await world.engine.find(request.cluster)
+    assert handle is not None
+    await world.engine.release(handle)
+    assert world.leftovers(request.cluster) == []
 
 
 def test_what_cannot_be_removed_of_a_host_keeps_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

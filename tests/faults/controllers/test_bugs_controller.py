@@ -26,6 +26,7 @@ from jupyter_smx.model.errors import ResourceLimitError, SmxError, ValidationErr
 from jupyter_smx.model.http_routes import CONTROLLER_PREFIX, ROUTES
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.testing.eventually import eventually_blocking
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
 
 if TYPE_CHECKING:
@@ -279,6 +280,8 @@ def test_bug_28_every_route_of_the_socket_refuses_another_name_with_every_verb(s
     paths = {route.path.replace("{ref}", "train").replace("{name:path}", "model.tar.gz") for route in ROUTES}
     targets = [f"{CONTROLLER_PREFIX}{path}" for path in sorted(paths)]
     assert len(targets) >= 11
+    # Pools of earlier tests may leave meanwhile, by themselves.
+    eventually_blocking(lambda: all(pool.state is not ClusterState.RELEASING for pool in shared.pools()), "the pools' ends")
     before = what_there_is(shared)
     for target in [*targets, "/", "/nothing"]:
         for verb in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):

@@ -1,0 +1,6 @@
+"""Answer the clients of Amazon SageMaker with jobs of this controller.
+
+A process of its own listens on loopback, checks signatures (SigV4), and serves SageMaker, CloudWatch Logs, CloudWatch, STS, IAM and
+S3. It keeps no state besides its key and the requests of jobs; jobs are the controller's. Key classes: ``Service`` and ``AwsError``.
+How a job runs belongs in ``jupyter_smx.controller``; what a notebook types belongs in ``jupyter_smx.kernel``.
+"""

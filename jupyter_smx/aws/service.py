@@ -1,0 +1,41 @@
+"""What every service of AWS has here: operations by name, their caller, and errors in AWS's form."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+Operation = Callable[[dict[str, Any], "Caller"], Awaitable[dict[str, Any]]]
+"""An operation gets the members of its input shape and returns those of its output shape; times are aware datetimes in both."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The client of a request, after its signature was checked."""
+
+    access_key: str
+    region: str
+    """The third part of the credential scope, as ARNs have it."""
+    user_agent: str = ""
+    invocation_id: str = ""
+    """The header ``amz-sdk-invocation-id``: equal in all attempts of one call."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service by botocore's name, as ``sagemaker``, ``logs``, ``cloudwatch``, ``sts`` and ``iam``."""
+
+    name: str
+    operations: Mapping[str, Operation]
+
+
+class AwsError(Exception):
+    """An error that a client of AWS reads: its code, its text, and the status of HTTP."""
+
+    def __init__(self, code: str, message: str, status: int = HTTPStatus.BAD_REQUEST) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.status = status

@@ -1,6 +1,6 @@
 """Run notebook cells as asynchronous jobs on warm hosts, here or on an existing engine.
 
-Each layer is a package. The folder has seventeen entries: modules that several layers import before anything else lie
+Each layer is a package. The folder has twenty entries: modules that several layers import before anything else lie
 beside the packages.
 """
 

@@ -8,7 +8,10 @@ from http import HTTPStatus
 from typing import Any
 
 Operation = Callable[[dict[str, Any], "Caller"], Awaitable[dict[str, Any]]]
-"""An operation gets the members of its input shape and returns those of its output shape; times are aware datetimes in both."""
+"""An operation gets the members of its input shape and returns those of its output shape.
+
+Times are aware datetimes in both.
+"""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from jupyter_smx.kernel.options.subcommand_parser import Parser
 from jupyter_smx.kernel.subcommands import table
 from jupyter_smx.kernel.subcommands.surface_subcommands import HELP as HELP_ROW
 from jupyter_smx.model.errors import SmxError, ValidationError, suggest_names
-from jupyter_smx.package_version import installed_version
+from jupyter_smx.model.package_version import installed_version
 
 if TYPE_CHECKING:
     from argparse import Namespace

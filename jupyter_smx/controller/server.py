@@ -32,7 +32,7 @@ from jupyter_smx.controller.telemetry.progress_tracker import ProgressTracker
 from jupyter_smx.controller.telemetry.usage_recorder import UsageRecorder
 from jupyter_smx.controller.transfer.stage_out import OutputStager
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.package_version import installed_version
+from jupyter_smx.model.package_version import installed_version
 from jupyter_smx.policy.limits import log_limit_bytes
 
 if TYPE_CHECKING:

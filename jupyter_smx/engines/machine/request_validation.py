@@ -12,7 +12,7 @@ from jupyter_smx.agent.errors import EXIT_DISK_FAILS, EXIT_DISK_FULL, is_full, i
 from jupyter_smx.controller_launch import DATA_DIR_VARIABLE
 from jupyter_smx.engines.machine.host_folder import SOCKET_LIMIT, HostFolder
 from jupyter_smx.model.errors import RefusedError
-from jupyter_smx.python_version import MIN_PYTHON, describe_failure, version
+from jupyter_smx.model.python_version import MIN_PYTHON, describe_failure, version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

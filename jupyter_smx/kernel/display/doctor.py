@@ -14,8 +14,8 @@ from jupyter_smx import controller_launch
 from jupyter_smx.kernel import front_end
 from jupyter_smx.kernel.request import pack_cache
 from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.package_version import installed_version
 from jupyter_smx.model.text import format_count, format_size
-from jupyter_smx.package_version import installed_version
 
 if TYPE_CHECKING:
     from jupyter_smx.kernel.client.client import Client

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from jupyter_smx import python_version as interpreter
 from jupyter_smx.kernel.options.option_values import expand_user, path_kind
+from jupyter_smx.model import python_version as interpreter
 from jupyter_smx.model.errors import ValidationError, suggest_names
 
 if TYPE_CHECKING:

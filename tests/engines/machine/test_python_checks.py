@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx import python_version
 from jupyter_smx.agent.system.resources import disk
 from jupyter_smx.engines.machine import request_validation
+from jupyter_smx.model import python_version
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from jupyter_smx.engines.docker.images import image_config, opt_ml_files, python
 from jupyter_smx.engines.docker.images.image_config import ImageConfig
 from jupyter_smx.engines.docker.images.volume_probe import closed_volumes
 from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.python_version import MIN_PYTHON
 from jupyter_smx.model.spec.image import Image
 from jupyter_smx.model.text import format_duration
-from jupyter_smx.python_version import MIN_PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.model.python_version import MIN_PYTHON
 from jupyter_smx.model.text import format_duration, format_list
-from jupyter_smx.python_version import MIN_PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

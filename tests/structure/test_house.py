@@ -32,6 +32,7 @@ BORDERS = {
     "jupyter_smx/agent/job/end_on_error.py": "whatever goes wrong in a step of a job, its end must come",
     "jupyter_smx/agent/launchers/parameter_server.py": "TensorFlow's own code, in a forked process that must not go on",
     "jupyter_smx/agent/forkserver/fork_safety.py": "importing runs code of any library",
+    "jupyter_smx/aws/front.py": "a service may have any fault, and each request has an answer",
     "jupyter_smx/controller/agents/stream.py": "one bad event must not deafen the stream",
     "jupyter_smx/controller/app.py": "the administrator's configuration file is code",
     "jupyter_smx/controller/housekeeping.py": "a chore that nobody waits for, which is done again in its turn",

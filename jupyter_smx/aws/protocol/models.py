@@ -30,7 +30,7 @@ def load_model(service: str) -> Any:
 
 @functools.cache
 def service_of_target(prefix: str) -> str:
-    """Return the service whose header ``X-Amz-RequestTarget`` begins with ``prefix``, "" for another."""
+    """Return the service whose header ``X-Amz-Target`` begins with ``prefix``, "" for another."""
     return next((name for name in SERVICES if load_model(name).metadata.get("targetPrefix") == prefix), "")
 
 

@@ -45,7 +45,7 @@ class RequestTarget:
 
 def is_for_s3(method: str, headers: Mapping[str, str], scope: str) -> bool:
     """Return True if a request is one of S3, by its head alone; ``scope`` is the service of its credential."""
-    if headers.get("X-Amz-RequestTarget") or headers.get("Smithy-Protocol") or scope not in ("", S3_SCOPE):
+    if headers.get("X-Amz-Target") or headers.get("Smithy-Protocol") or scope not in ("", S3_SCOPE):
         return False
     # Older clients of S3 send the type of a form with a body that is none.
     return scope == S3_SCOPE or method != "POST" or not _is_form(headers)
@@ -56,7 +56,7 @@ def find_target(path: str, headers: Mapping[str, str], body: bytes, scope: str) 
 
     :raises AwsError: a form cannot be read.
     """
-    named = headers.get("X-Amz-RequestTarget", "")
+    named = headers.get("X-Amz-Target", "")
     if named:
         prefix, _, operation = named.partition(".")
         form: Form = "json-1.0" if headers.get("Content-Type", "").startswith(_JSON_1_0) else "json-1.1"

@@ -119,18 +119,18 @@ def test_the_operation_is_found_by_target_form_path_or_scope() -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
     granite = "GraniteServiceVersion20100801"
     found = [
-        find_target("/", {"X-Amz-RequestTarget": "SageMaker.CreateTrainingJob"}, b"{}", "sagemaker"),
-        find_target("/", {"X-Amz-RequestTarget": "Logs_20140328.GetLogEvents"}, b"{}", "logs"),
+        find_target("/", {"X-Amz-Target": "SageMaker.CreateTrainingJob"}, b"{}", "sagemaker"),
+        find_target("/", {"X-Amz-Target": "Logs_20140328.GetLogEvents"}, b"{}", "logs"),
         find_target(
             "/",
-            {"X-Amz-RequestTarget": f"{granite}.GetMetricData", "Content-Type": "application/x-amz-json-1.0"},
+            {"X-Amz-Target": f"{granite}.GetMetricData", "Content-Type": "application/x-amz-json-1.0"},
             b"",
             "",
         ),
         find_target("/", form, b"Action=GetCallerIdentity&Version=2011-06-15", "sts"),
         find_target(f"/service/{granite}/operation/GetMetricData", {}, b"", "monitoring"),
         find_target("/BatchPutMetrics", {}, b"{}", "sagemaker"),
-        find_target("/", {"X-Amz-RequestTarget": "Other.Thing"}, b"{}", "other"),
+        find_target("/", {"X-Amz-Target": "Other.Thing"}, b"{}", "other"),
     ]
     assert [(one.service, one.operation, one.form) for one in found] == [
         ("sagemaker", "CreateTrainingJob", "json-1.1"),
@@ -149,5 +149,5 @@ def test_requests_of_s3_are_found_by_their_head() -> None:
     assert is_for_s3("PUT", form, "s3")
     assert is_for_s3("GET", {}, "")
     assert not is_for_s3("POST", form, "sts")
-    assert not is_for_s3("POST", {"X-Amz-RequestTarget": "SageMaker.Search"}, "s3")
+    assert not is_for_s3("POST", {"X-Amz-Target": "SageMaker.Search"}, "s3")
     assert not is_for_s3("PUT", {}, "sagemaker")

@@ -1,0 +1,262 @@
+"""One port for all services: a request goes to S3 or, after its signature is checked, to an operation of a service."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import traceback
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from tornado.http1connection import HTTP1Connection
+from tornado.web import Application, RequestHandler, stream_request_body
+
+from jupyter_smx.aws.guard import MAX_BODY, find_refusal, find_size_refusal
+from jupyter_smx.aws.protocol.models import SIGNING_NAMES
+from jupyter_smx.aws.protocol.operations import read_members, unavailable_error, write_answer, write_error
+from jupyter_smx.aws.protocol.targets import RequestTarget, find_target, is_for_s3
+from jupyter_smx.aws.retries import FirstAnswers
+from jupyter_smx.aws.service import AwsError, Caller
+from jupyter_smx.aws.signature import RequestHead, check_signature, read_credential
+from jupyter_smx.model.errors import SmxError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from tornado.httputil import HTTPServerRequest
+    from tornado.web import _HandlerDelegate
+
+    from jupyter_smx.aws.service import Service
+    from jupyter_smx.aws.signature import Credential
+
+_log = logging.getLogger(__name__)
+
+_READS = ("Describe", "Filter", "Get", "List", "Search", "Simulate")
+"""Beginnings of operations that change nothing, so that one of them ends with its connection."""
+_SERVER_ERROR = 500
+MAX_DROPPED = 16 * MAX_BODY
+"""Bytes of a refused body that are read and dropped."""
+MAX_UPLOAD = 5 * 2**30
+"""Bytes of one body, as S3 limits them."""
+
+
+@dataclass(frozen=True)
+class S3Route:
+    """The handler of S3 and its arguments."""
+
+    handler: type[RequestHandler]
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class FrontContext:
+    """What the handlers of all requests share."""
+
+    services: Mapping[str, Service]
+    secrets: Mapping[str, str]
+    """Secret keys by access key."""
+    clock: Callable[[], float]
+    new_id: Callable[[], str]
+    answers: FirstAnswers = field(default_factory=FirstAnswers)
+
+
+class Front(Application):
+    """The application that chooses the handler of a request by its head alone."""
+
+    def __init__(self, context: FrontContext, s3: S3Route, port: int) -> None:
+        super().__init__(log_function=_log_request)
+        self._context = context
+        self._s3 = s3
+        self._port = port
+
+    def find_handler(self, request: HTTPServerRequest, **_: Any) -> _HandlerDelegate:
+        """Return what handles a request."""
+        method = request.method or ""
+        refusal = find_refusal(method, request.headers, self._port)
+        if refusal is None and is_for_s3(method, request.headers, _scope_service(request)):
+            return self.get_handler_delegate(request, self._s3.handler, self._s3.arguments)
+        refusal = refusal or find_size_refusal(request.headers)
+        if refusal is not None:
+            arguments = {"error": refusal, "request_id": self._context.new_id()}
+            return self.get_handler_delegate(request, RefusalHandler, arguments)
+        if isinstance(request.connection, HTTP1Connection):  # a body without a length, too
+            request.connection.set_max_body_size(MAX_BODY)
+        return self.get_handler_delegate(request, ServiceHandler, {"context": self._context})
+
+
+def make_front(
+    services: Iterable[Service],
+    secrets: Mapping[str, str],
+    s3: S3Route,
+    *,
+    port: int,
+    clock: Callable[[], float],
+    new_id: Callable[[], str],
+) -> Front:
+    """Return the application of a front that listens on ``port``."""
+    context = FrontContext({service.name: service for service in services}, secrets, clock, new_id)
+    return Front(context, s3, port)
+
+
+class _PlainHandler(RequestHandler):
+    """A handler that reveals no version and makes no ETag."""
+
+    def set_default_headers(self) -> None:
+        """Replace the name and version of tornado."""
+        self.set_header("Server", "jupyter_smx")
+
+    def compute_etag(self) -> None:
+        """Make no ETag."""
+
+
+@stream_request_body
+class RefusalHandler(_PlainHandler):
+    """Answers with an error and keeps nothing of the body.
+
+    The body is dropped before the answer, since a client that still sends would see a reset connection instead.
+    """
+
+    def initialize(self, error: AwsError, request_id: str) -> None:
+        """Take the error."""
+        self._error = error
+        self._request_id = request_id
+
+    def data_received(self, chunk: bytes) -> None:
+        """Drop a piece of the body."""
+
+    async def prepare(self) -> None:
+        """Send the error at once if the body is too large to be dropped first."""
+        length = self.request.headers.get("Content-Length", "0")
+        if length.isascii() and length.isdigit() and int(length) > MAX_DROPPED:
+            await self._refuse()
+
+    async def _refuse(self) -> None:
+        answer = write_error(RequestTarget("", "", "rest-json", ""), self._error, self._request_id)
+        self.set_status(answer.status)
+        for name, value in answer.headers.items():
+            self.set_header(name, value)
+        await self.finish(answer.body)
+
+    get = head = post = put = patch = delete = options = _refuse
+
+
+class ServiceHandler(_PlainHandler):
+    """One request to a service other than S3."""
+
+    _task: asyncio.Future[dict[str, Any]] | None = None
+
+    def initialize(self, context: FrontContext) -> None:
+        """Take what the handlers share."""
+        self._context = context
+
+    def on_connection_close(self) -> None:
+        """End a call that only this client waits for."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _serve(self) -> None:
+        request_id = self._context.new_id()
+        target = RequestTarget("", "", "rest-json", "")
+        head = _head(self.request)
+        try:
+            target = find_target(
+                self.request.path, self.request.headers, self.request.body, _scope_service(self.request)
+            )
+            digest = hashlib.sha256(self.request.body).hexdigest()
+            credential = check_signature(head, digest, self._context.secrets, self._context.clock())
+            _check_scope(target, credential)
+            members = await self._perform(target, credential, digest)
+            answer = write_answer(target, members, request_id)
+        except AwsError as error:
+            answer = write_error(target, error, request_id)
+        except SmxError as error:
+            answer = write_error(target, _aws_error(error), request_id)
+        except asyncio.CancelledError:
+            return  # the client is gone
+        except Exception as error:  # noqa: BLE001 - a service may have any fault, and each request has an answer
+            answer = write_error(target, _internal_failure(target, error), request_id)
+        self.set_status(answer.status)
+        for name, value in answer.headers.items():
+            self.set_header(name, value)
+        self.finish(answer.body)
+
+    async def _perform(self, target: RequestTarget, credential: Credential, digest: str) -> dict[str, Any]:
+        service = self._context.services.get(target.service)
+        operation = None if service is None else service.operations.get(target.operation)
+        if operation is None:
+            raise unavailable_error(target.label)
+        headers = self.request.headers
+        caller = Caller(
+            credential.access_key,
+            credential.region,
+            headers.get("User-Agent", ""),
+            headers.get("amz-sdk-invocation-id", ""),
+        )
+        call = partial(operation, read_members(target, self.request.body), caller)
+        is_read = target.operation.startswith(_READS)
+        if is_read:
+            self._task = asyncio.ensure_future(call())
+            return await self._task
+        return await self._change(call, caller, f"{target.label} {digest}")
+
+    async def _change(
+        self, call: Callable[[], Awaitable[dict[str, Any]]], caller: Caller, digest: str
+    ) -> dict[str, Any]:
+        """Run what changes something to its end, once for all attempts of a call."""
+        invocation = caller.invocation_id or self._context.new_id()
+        return await self._context.answers.run((caller.access_key, invocation, digest), call)
+
+    get = head = post = put = patch = delete = _serve
+
+
+def _head(request: HTTPServerRequest) -> RequestHead:
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    path, _, query = (request.uri or "").partition("?")
+    return RequestHead(request.method or "", path, query, headers)
+
+
+def _scope_service(request: HTTPServerRequest) -> str:
+    """Return the service that a request's credential names, unchecked; "" without one."""
+    try:
+        return read_credential(_head(request)).service
+    except AwsError:
+        return ""
+
+
+def _check_scope(target: RequestTarget, credential: Credential) -> None:
+    expected = SIGNING_NAMES.get(target.service)
+    if expected is not None and credential.service != expected:
+        raise AwsError(
+            "InvalidSignatureException",
+            f"Credential should be scoped to correct service: '{expected}'.",
+            HTTPStatus.FORBIDDEN,
+        )
+
+
+def _aws_error(error: SmxError) -> AwsError:
+    """Return an error of this package in AWS's form; clients retry those that pass."""
+    if error.status >= _SERVER_ERROR:
+        return AwsError("ServiceUnavailable", str(error), HTTPStatus.SERVICE_UNAVAILABLE)
+    return AwsError("ValidationException", str(error))
+
+
+def _internal_failure(target: RequestTarget, error: Exception) -> AwsError:
+    # The error's own text may quote what the client sent, as variables with a secret.
+    trace = "".join(traceback.format_tb(error.__traceback__))
+    _log.error("%s failed by an error of this program: %s\n%s", target.label, type(error).__name__, trace)
+    return AwsError(
+        "InternalFailure",
+        f"{target.label} failed by an error of jupyter_smx ({type(error).__name__}); its log aws.log has the place.",
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+    )
+
+
+def _log_request(handler: RequestHandler) -> None:
+    """Log a request without its query, which has the signature of a presigned URL."""
+    request = handler.request
+    target = request.headers.get("X-Amz-Target", "")
+    milliseconds = 1000 * request.request_time()
+    _log.debug("%d %s %s %s %.1f ms", handler.get_status(), request.method, request.path, target, milliseconds)

@@ -1,0 +1,60 @@
+"""Decide how long an answer of Describe is held: until the job ends, for clients that would sleep for long. Pure.
+
+==============================  =====================================================================
+client                          its Describe of a job in progress
+==============================  =====================================================================
+a waiter of boto3 or the CLI    is held for 45 seconds at most; it would look again after 60 or 120
+an SDK or Airflow               the first one after the create is held for 10 seconds at most
+all others                      is answered at once
+==============================  =====================================================================
+
+The User-Agent says which client asks: features stand behind ``m/``, and ``B`` is a waiter.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
+
+_FEATURES = re.compile(r"(?:^|\s)m/(?P<features>[^\s#;]+)")
+_WAITER = "B"
+_SDK = re.compile(r"(?:^|\s)(?:lib/)?(?:AWS-SageMaker|Airflow/)")
+
+
+def is_waiter(user_agent: str) -> bool:
+    """Return True if a waiter sends the request."""
+    found = _FEATURES.search(user_agent)
+    return found is not None and _WAITER in found["features"].split(",")
+
+
+def is_sdk(user_agent: str) -> bool:
+    """Return True if an SDK of SageMaker, or Airflow, sends the request."""
+    return _SDK.search(user_agent) is not None
+
+
+class FirstDescribes:
+    """The jobs that were created here and that no SDK has described yet."""
+
+    def __init__(self) -> None:
+        self._jobs: set[str] = set()
+
+    def add(self, job: str) -> None:
+        """Note that a job was created."""
+        self._jobs.add(job)
+
+    def take(self, job: str) -> bool:
+        """Return True the first time after the job was created."""
+        if job not in self._jobs:
+            return False
+        self._jobs.remove(job)
+        return True
+
+
+def hold_seconds(user_agent: str, job: str, first: FirstDescribes, settings: SageMakerSettings) -> float:
+    """Return for how many seconds an answer may be held; 0 for at once."""
+    if is_waiter(user_agent):
+        return settings.waiter_hold
+    return settings.hold if is_sdk(user_agent) and first.take(job) else 0.0

@@ -1,0 +1,149 @@
+"""What operations on training and processing jobs share: find a job by its exact name, submit one, hold an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from jupyter_smx import controller_launch
+from jupyter_smx.agent.contract.platform_variables import format_arn
+from jupyter_smx.aws.controller_client import WAIT_STEP, BilledJob, ControllerClient
+from jupyter_smx.aws.sagemaker.errors import aws_error, name_taken_error
+from jupyter_smx.aws.sagemaker.hold import FirstDescribes, hold_seconds
+from jupyter_smx.aws.sagemaker.request_store import RequestStore, StoredRequest, job_id
+from jupyter_smx.aws.sagemaker.requests.job_code import build_spec
+from jupyter_smx.aws.sagemaker.requests.translation import TranslatedRequest, TranslationContext
+from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, SmxError, UnavailableError
+from jupyter_smx.model.status import is_final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
+    from jupyter_smx.aws.service import AwsError, Caller
+
+Kind = Literal["train", "process"]
+TITLES: dict[Kind, str] = {"train": "Training", "process": "Processing"}
+
+
+@dataclass(frozen=True)
+class NamedJobs:
+    """The jobs of the controller, as the operations see them. ``clock`` gives seconds since the epoch."""
+
+    controller: ControllerClient
+    settings: SageMakerSettings
+    clock: Callable[[], float]
+    monotonic: Callable[[], float]
+    requests: RequestStore
+    first: FirstDescribes = field(default_factory=FirstDescribes)
+
+    async def find(self, kind: Kind, name: str) -> BilledJob | None:
+        """Return the job of a kind with exactly this name; None if there is none."""
+        try:
+            found = await self.controller.job(name)
+        except ResourceNotFoundError:
+            return None
+        except SmxError as error:
+            raise aws_error(error) from error
+        # The controller also finds jobs by an id, a base name or the beginning of a name.
+        return found if (found.job.name, found.job.spec.kind) == (name, kind) else None
+
+    async def find_or_raise(self, kind: Kind, name: str, unknown: AwsError) -> BilledJob:
+        """Return the job of a kind with exactly this name.
+
+        :raises AwsError: ``unknown``, if there is none.
+        """
+        found = await self.find(kind, name)
+        if found is None:
+            raise unknown
+        return found
+
+    async def hold(self, found: BilledJob, caller: Caller) -> BilledJob:
+        """Wait for the end of a job as long as its caller's answer may be held; return the job then."""
+        seconds = hold_seconds(caller.user_agent, found.job.id, self.first, self.settings)
+        until = self.monotonic() + seconds
+        # A caller that goes away cancels this; the request that is then left over ends after one step.
+        while not is_final(found.job.state) and (left := until - self.monotonic()) > 0:
+            again = await self._wait(found.job.id, min(left, WAIT_STEP))
+            if again is None:
+                break
+            found = again
+        return found
+
+    async def _wait(self, job: str, seconds: float) -> BilledJob | None:
+        """Return a job at its end, or as it is after some seconds; None while no controller answers."""
+        try:
+            return await self.controller.job(job, wait=seconds)
+        except UnavailableError:
+            return None
+        except SmxError as error:
+            raise aws_error(error) from error
+
+    async def create(
+        self,
+        kind: Kind,
+        name: str,
+        request: dict[str, Any],
+        translate: Callable[[Mapping[str, Any], TranslationContext], TranslatedRequest],
+        caller: Caller,
+    ) -> str:
+        """Submit the job of a request, and return its ARN; a repeated call of one client creates one job.
+
+        :raises AwsError: the name is taken, or the request cannot become a job.
+        """
+        arn = format_arn(kind, name, caller.region)
+        job = job_id(kind, name, caller.invocation_id or secrets.token_hex())
+        if await self._is_repeated_call(kind, name, job, request, arn):
+            return arn
+        try:
+            found = translate(request, await self.context())
+            interpreters = (await self.controller.engine_info(self.settings.engine)).interpreters
+            now = self.clock()
+            spec = await asyncio.to_thread(build_spec, found, controller_launch.data_dir(), now, interpreters)
+            tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
+            self.requests.write(job, StoredRequest(request=request, notes=found.notes, tags=tags))
+            await self.controller.submit(job, spec)
+        except ResourceInUseError as error:
+            if await self._is_repeated_call(kind, name, job, request, arn):
+                return arn
+            raise aws_error(error) from error
+        except SmxError as error:
+            if not isinstance(error, UnavailableError):  # else the job may have been accepted
+                self.requests.delete(job)
+            raise aws_error(error) from error
+        self.first.add(job)
+        return arn
+
+    async def _is_repeated_call(self, kind: Kind, name: str, job: str, request: dict[str, Any], arn: str) -> bool:
+        """Return True if this very call has created the job already.
+
+        :raises AwsError: another call has.
+        """
+        try:
+            known = (await self.controller.job(name)).job
+        except ResourceNotFoundError:
+            return False
+        except SmxError as error:
+            raise aws_error(error) from error
+        if known.name != name:
+            return False
+        if known.id == job and self.requests.read(job).request == request:
+            return True
+        raise name_taken_error(TITLES[kind], arn)
+
+    async def context(self) -> TranslationContext:
+        """Return what the translation of a request needs to know of the controller."""
+        engine = self.settings.engine
+        listing = await self.controller.instance_types()
+        known = (*listing.instance_types, *listing.engines.get(engine, ()))
+        info = await self.controller.engine_info(engine)
+        return TranslationContext(
+            s3_root=self.settings.s3_root,
+            engine=engine,
+            has_images=info.images,
+            instance_types=tuple(each.name for each in known),
+            images=self.settings.images,
+            processing_keep_alive=self.settings.processing_keep_alive,
+        )

@@ -1,0 +1,82 @@
+"""Keep the request of each job in a file of its own, for the members that Describe gives back as they were sent.
+
+A file has the name of its job's id, which is made of the name and of the call: attempts of one call write the same
+file, and two calls never do. Files have mode 0600, since variables may have secrets, and are replaced by renaming.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_ID_DIGITS = 32
+
+
+class StoredRequest(Struct, frozen=True, kw_only=True):
+    """The request of a job, and what later calls changed: tags by key, and the keep-alive of an update."""
+
+    request: dict[str, Any] = {}
+    """Members as they were sent; empty for a job that was not submitted here."""
+    notes: tuple[str, ...] = ()
+    tags: dict[str, str] = {}
+    keep_alive: int | None = None
+
+
+def job_id(kind: str, name: str, call: str) -> str:
+    """Return the id of the job of a request; ``call`` is equal in all attempts of one call."""
+    return hashlib.sha256(f"{kind}:{name}:{call}".encode()).hexdigest()[:_ID_DIGITS]
+
+
+class RequestStore:
+    """The files of requests in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, job: str) -> StoredRequest:
+        """Return what is kept of a job; an empty one for a job that was not submitted here."""
+        try:
+            return msgspec.json.decode(self._path(job).read_bytes(), type=StoredRequest)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return StoredRequest()
+
+    def write(self, job: str, stored: StoredRequest) -> None:
+        """Replace what is kept of a job.
+
+        :raises OSError: the disk does not take it.
+        """
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._path(job)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        try:
+            with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:  # noqa: PTH123
+                file.write(msgspec.json.encode(stored))
+            part.replace(path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+    def set_tags(self, job: str, tags: dict[str, str]) -> None:
+        """Replace the tags of a job."""
+        self.write(job, replace(self.read(job), tags=tags))
+
+    def set_keep_alive(self, job: str, seconds: int) -> None:
+        """Keep the keep-alive that an update asked for."""
+        self.write(job, replace(self.read(job), keep_alive=seconds))
+
+    def delete(self, job: str) -> None:
+        """Delete what is kept of a job, if there is anything."""
+        with contextlib.suppress(FileNotFoundError):
+            self._path(job).unlink()
+
+    def _path(self, job: str) -> Path:
+        return self._folder / f"{job}.json"

@@ -1,0 +1,74 @@
+"""Read and pack the code of a translated request, so that it becomes a job request. All of it blocks."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import TYPE_CHECKING, Literal
+
+from msgspec.structs import replace
+
+from jupyter_smx import controller_launch
+from jupyter_smx.kernel.request.request import JobRequest, SubmissionContext
+from jupyter_smx.kernel.request.script import is_archive_or_url
+from jupyter_smx.kernel.request.source_copy import copy_source
+from jupyter_smx.kernel.request.source_dir import pack
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jupyter_smx.aws.sagemaker.requests.translation import TranslatedRequest
+    from jupyter_smx.kernel.request.code_files import CodeFiles
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+Interpreters = Literal["local", "remote"]
+
+
+def build_spec(
+    found: TranslatedRequest, folder: Path, submitted_at: float, interpreters: Interpreters = "local"
+) -> JobSpec:
+    """Build the job request; its code is packed under the name of its content.
+
+    Each ``fit`` of an estimator sends another archive, since it has the time in it, with the same members: packed
+    again they have one name, so that hosts have them already. ``folder`` is the job's working directory in its record.
+
+    :raises SmxError: the code cannot be read, or is no code that a job can run.
+    """
+    source, copy = found.code.source, None
+    if is_archive_or_url(source):
+        copy = copy_source(source)
+        source = copy.folder
+    request = JobRequest(
+        kind="process" if found.kind == "process" else "train",
+        fields=found.fields,
+        groups=found.groups,
+        distribution=found.distribution,
+        environment=found.environment,
+        channels=found.channels,
+        outputs=found.outputs,
+        source_dir=source,
+        source_copy=copy,
+        entry_point=found.code.entry_point,
+        command=found.code.command,
+        arguments=found.code.arguments,
+        python=found.python,
+        metrics=found.metrics,
+        spelling="keyword",
+    )
+    here = SubmissionContext(
+        python=sys.executable,
+        python_version=".".join(platform.python_version_tuple()[:2]),
+        folder=folder,
+        interpreters_of=lambda _engine: interpreters,
+    )
+    spec = request.build_spec("", 0, here, submitted_at)
+    spec = replace(spec, hyperparameters=dict(found.hyperparameters))
+    return _with_files(spec, request.code_files())
+
+
+def _with_files(spec: JobSpec, code: CodeFiles) -> JobSpec:
+    if code.is_empty():
+        return spec
+    payloads = controller_launch.data_dir() / "payloads"
+    found = pack(code.folder, payloads, spec.entry_point, sends_all=True)
+    return replace(spec, source_dir=replace(found, folder=code.origin()))

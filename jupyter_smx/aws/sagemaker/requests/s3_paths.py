@@ -1,0 +1,76 @@
+"""Places of S3 URIs on this machine: ``s3://bucket/key`` is the file ``<root>/bucket/key``."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from jupyter_smx.aws.sagemaker.errors import validation_error
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_URI = re.compile(r"(?:https|s3)://(?P<bucket>[^/]+)/?(?P<key>.*)", re.DOTALL)
+_GLOB = re.compile(r"([*?[])")
+
+
+def split_uri(uri: str) -> tuple[str, str]:
+    """Return the bucket and the key of an S3 URI.
+
+    :raises AwsError: it is no URI of S3, or its key leads out of the bucket.
+    """
+    found = _URI.fullmatch(uri)
+    if found is None or not uri.startswith("s3://"):
+        raise validation_error(f"{uri!r} is not an S3 URI: it begins with s3:// and the name of a bucket.")
+    bucket, key = found["bucket"], found["key"]
+    if "\0" in uri or {".", ".."}.intersection((bucket, *key.split("/"))):
+        raise validation_error(f"{uri!r} is not an S3 URI here: parts of its key may not be . or ..")
+    return bucket, key
+
+
+def local_path(uri: str, root: Path | None) -> str:
+    """Return the path of an S3 URI on this machine; the URI itself if S3 is real (``root`` None).
+
+    :raises AwsError: it is no URI of S3.
+    """
+    bucket, key = split_uri(uri)
+    return uri if root is None else os.path.join(root, bucket, *key.split("/")).rstrip("/")  # noqa: PTH118 - may be no file
+
+
+def find_source(uri: str, root: Path | None, recorded: str = "") -> str:
+    """Return the source of a channel: a folder, a file, or a pattern for a part of a name.
+
+    ``recorded`` is the URI that an error names, if it is not this one.
+
+    :raises AwsError: nothing is there.
+    """
+    path = local_path(uri, root)
+    if root is None or os.path.isfile(path) or _has_files(path):  # noqa: PTH113 - text
+        return path
+    if not uri.endswith("/") and _begins_a_name(path):
+        return _GLOB.sub(r"[\1]", path) + "*"
+    raise validation_error(f'No S3 objects found under S3 URL "{recorded or uri}" given in input data source.')
+
+
+def read_file(uri: str, root: Path | None) -> str:
+    """Return the path of an S3 URI that must be a file.
+
+    :raises AwsError: there is no file.
+    """
+    path = local_path(uri, root)
+    if root is not None and not os.path.isfile(path):  # noqa: PTH113 - text
+        raise validation_error(f'No S3 objects found under S3 URL "{uri}" given in input data source.')
+    return path
+
+
+def _has_files(path: str) -> bool:
+    return any(files for _, _, files in os.walk(path))
+
+
+def _begins_a_name(path: str) -> bool:
+    folder, part = os.path.split(path)
+    try:
+        return any(name.startswith(part) for name in os.listdir(folder))  # noqa: PTH208 - text
+    except OSError:
+        return False

@@ -1,0 +1,30 @@
+"""Make the service ``sagemaker``, a module of its own because all operations meet in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.aws.sagemaker.jobs import NamedJobs
+from jupyter_smx.aws.sagemaker.request_store import RequestStore
+from jupyter_smx.aws.sagemaker.training_jobs import TrainingJobs
+from jupyter_smx.aws.service import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jupyter_smx.aws.controller_client import ControllerClient
+    from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
+
+REQUESTS = "aws/requests"
+"""Folder of the requests below the data folder."""
+
+
+def make_service(
+    controller: ControllerClient,
+    settings: SageMakerSettings,
+    clock: Callable[[], float],
+    monotonic: Callable[[], float],
+) -> Service:
+    """Make the service; ``clock`` gives seconds since the epoch, ``monotonic`` those of no clock that is set."""
+    jobs = NamedJobs(controller, settings, clock, monotonic, RequestStore(settings.data_folder / REQUESTS))
+    return Service("sagemaker", {**TrainingJobs(jobs).operations()})

@@ -1,0 +1,104 @@
+"""The operations on training jobs: create, describe, stop, update and delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx import controller_launch
+from jupyter_smx.aws.sagemaker.describe import describe_training, job_arn
+from jupyter_smx.aws.sagemaker.errors import aws_error, ended_job_error, unknown_training_job_error, validation_error
+from jupyter_smx.aws.sagemaker.requests.training import translate_training
+from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.status import DesiredState, Status, is_final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jupyter_smx.aws.controller_client import BilledJob
+    from jupyter_smx.aws.sagemaker.jobs import NamedJobs
+    from jupyter_smx.aws.service import Caller, Operation
+    from jupyter_smx.model.records.event import PoolSummary
+
+_NAME = "TrainingJobName"
+
+
+class TrainingJobs:
+    """Answers the operations on training jobs."""
+
+    def __init__(self, jobs: NamedJobs) -> None:
+        self._jobs = jobs
+
+    def operations(self) -> Mapping[str, Operation]:
+        """Return the operations by their names."""
+        return {
+            "CreateTrainingJob": self.create,
+            "DescribeTrainingJob": self.describe,
+            "StopTrainingJob": self.stop,
+            "UpdateTrainingJob": self.update,
+            "DeleteTrainingJob": self.delete,
+        }
+
+    async def create(self, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
+        """Submit a training job."""
+        arn = await self._jobs.create("train", request[_NAME], request, translate_training, caller)
+        return {"TrainingJobArn": arn}
+
+    async def describe(self, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
+        """Describe a training job; for a client that would sleep, when it ends."""
+        found = await self._jobs.hold(await self._find(request), caller)
+        return self.answer(found, caller.region)
+
+    def answer(self, found: BilledJob, region: str) -> dict[str, Any]:
+        """Describe a training job as it is."""
+        stored = self._jobs.requests.read(found.job.id)
+        return describe_training(found, stored, region, controller_launch.jobs_dir())
+
+    async def stop(self, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
+        """Request the stop of a training job."""
+        del caller
+        job = (await self._find(request)).job
+        if is_final(job.state):
+            raise ended_job_error("training", job.status().value)
+        if job.goal is DesiredState.STOP:
+            raise ended_job_error("training", Status.STOPPING.value)
+        try:
+            await self._jobs.controller.stop(job.id)
+        except SmxError as error:
+            raise aws_error(error) from error
+        return {}
+
+    async def update(self, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
+        """Change the keep-alive of the warm pool that a training job retains; other members change nothing."""
+        job = (await self._find(request)).job
+        resources = request.get("ResourceConfig")
+        if resources is not None:
+            seconds = resources["KeepAlivePeriodInSeconds"]
+            try:
+                pool = await self._pool_of(job.name)
+                await self._jobs.controller.set_keep_alive(pool.id, seconds)
+            except SmxError as error:
+                raise aws_error(error) from error
+            self._jobs.requests.set_keep_alive(job.id, seconds)
+        return {"TrainingJobArn": job_arn(job, caller.region)}
+
+    async def delete(self, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
+        """Delete a training job that has ended, and its files."""
+        del caller
+        job = (await self._find(request)).job
+        try:
+            await self._jobs.controller.delete(job.id)
+        except SmxError as error:
+            raise aws_error(error) from error
+        self._jobs.requests.delete(job.id)
+        return {}
+
+    async def _find(self, request: Mapping[str, Any]) -> BilledJob:
+        return await self._jobs.find_or_raise("train", request[_NAME], unknown_training_job_error())
+
+    async def _pool_of(self, name: str) -> PoolSummary:
+        for pool in await self._jobs.controller.pools():
+            if pool.last_job == name and not pool.job:
+                return pool
+        raise validation_error(
+            f"The keep-alive of {name} cannot be updated: it has no warm pool with the status Available."
+        )

@@ -1,0 +1,133 @@
+"""Operations called as boto3 calls them, checked by the service's own model; requests as SDK 2 sends them."""
+
+from __future__ import annotations
+
+import functools
+import io
+import itertools
+import json
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+import botocore.session
+from botocore.validate import ParamValidator
+
+from jupyter_smx.aws.service import AwsError, Caller, Service
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from botocore.model import ServiceModel
+
+BUCKET = "sagemaker-us-east-1-000000000000"
+ROLE = "arn:aws:iam::000000000000:role/Smx"
+SKLEARN = "683313688378.dkr.ecr.us-east-1.amazonaws.com/sagemaker-scikit-learn:1.2-1-cpu-py3"
+WAITER = "Boto3/1.44.8 md/Botocore#1.44.8 ua/2.1 os/linux lang/python#3.11.0 m/E,B,Z cfg/retry-mode#standard"
+SDK_2 = "Boto3/1.44.8 ua/2.1 m/Z,D lib/AWS-SageMaker-Python-SDK#2.257.7"
+FINAL = ("Completed", "Failed", "Stopped")
+
+
+@functools.cache
+def model() -> ServiceModel:
+    return botocore.session.get_session().get_service_model("sagemaker")
+
+
+def archive(files: dict[str, str], at: int) -> bytes:
+    """Return a source archive as the SDK makes it: each one has another time in it."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as packed:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime = len(text), at
+            packed.addfile(member, io.BytesIO(text.encode()))
+    return content.getvalue()
+
+
+class Calls:
+    """Calls operations of the service; ``bucket`` is the folder of the default bucket."""
+
+    def __init__(self, service: Service, bucket: Path) -> None:
+        self.service = service
+        self.bucket = bucket
+        self._numbers = itertools.count(1)
+
+    async def __call__(self, operation: str, *, agent: str = "Boto3/1.44.8", call: str = "", **members: Any) -> Any:
+        shapes = model().operation_model(operation)
+        check(members, shapes.input_shape)
+        caller = Caller("SMX", "us-east-1", agent, call or f"call-{next(self._numbers)}")
+        answer = await self.service.operations[operation](members, caller)
+        if shapes.output_shape is not None:
+            # The model requires members that the service leaves out until they exist.
+            check(
+                {"ModelArtifacts": {"S3ModelArtifacts": ""}, **answer}
+                if operation == "DescribeTrainingJob"
+                else answer,
+                shapes.output_shape,
+            )
+        return answer
+
+    async def error(self, operation: str, **members: Any) -> tuple[str, str]:
+        """Return the code and the text of an operation that must fail."""
+        try:
+            answer = await self(operation, **members)
+        except AwsError as error:
+            return error.code, error.message
+        raise AssertionError(answer)
+
+    def put(self, key: str, content: bytes | str) -> str:
+        """Write an object, and return its URI."""
+        path = self.bucket / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return f"s3://{BUCKET}/{key}"
+
+    def training(self, name: str, script: str, **members: Any) -> dict[str, Any]:
+        """Return a request of an estimator with a script."""
+        code = self.put(f"{name}/source/sourcedir.tar.gz", archive({"train.py": script}, next(self._numbers)))
+        own = members.pop("HyperParameters", {})
+        return training_request(name, code) | {"HyperParameters": sdk_parameters(name, code) | own} | members
+
+    async def train(self, name: str, script: str, **members: Any) -> Any:
+        """Create a training job, and describe it at its end."""
+        await self("CreateTrainingJob", **self.training(name, script, **members))
+        return await self.end(name)
+
+    async def end(self, name: str) -> Any:
+        """Describe a training job at its end, as a waiter does."""
+        found = await self("DescribeTrainingJob", TrainingJobName=name, agent=WAITER)
+        assert found["TrainingJobStatus"] in FINAL
+        return found
+
+
+def check(members: dict[str, Any], shape: Any) -> None:
+    report = ParamValidator().validate(members, shape)
+    assert not report.has_errors(), report.generate_report()
+
+
+def sdk_parameters(name: str, code: str) -> dict[str, str]:
+    return {
+        "sagemaker_submit_directory": json.dumps(code),
+        "sagemaker_program": '"train.py"',
+        "sagemaker_container_log_level": "20",
+        "sagemaker_job_name": json.dumps(name),
+        "sagemaker_region": '"us-east-1"',
+    }
+
+
+def training_request(name: str, code: str) -> dict[str, Any]:
+    """Return what ``SKLearn(...).fit()`` of SDK 2.257.7 sends."""
+    return {
+        "TrainingJobName": name,
+        "AlgorithmSpecification": {
+            "TrainingImage": SKLEARN,
+            "TrainingInputMode": "File",
+            "MetricDefinitions": [{"Name": "accuracy", "Regex": "accuracy=([0-9.]+);"}],
+        },
+        "RoleArn": ROLE,
+        "OutputDataConfig": {"S3OutputPath": f"s3://{BUCKET}/"},
+        "ResourceConfig": {"InstanceCount": 1, "InstanceType": "ml.m5.large", "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 86400},
+        "HyperParameters": sdk_parameters(name, code),
+        "DebugHookConfig": {"S3OutputPath": f"s3://{BUCKET}/", "CollectionConfigurations": []},
+        "ProfilerConfig": {"S3OutputPath": f"s3://{BUCKET}/", "DisableProfiler": False},
+    }

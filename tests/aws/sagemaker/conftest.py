@@ -1,0 +1,44 @@
+"""The service in front of a real controller with the local engine, buckets in a folder, and requests as SDK 2's."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx import controller_launch
+from jupyter_smx.aws.controller_client import ControllerClient
+from jupyter_smx.aws.sagemaker.service import make_service
+from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
+from jupyter_smx.testing.data_folder import provide_data_folder
+from jupyter_smx.testing.teardown import stop_everything
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from calls import BUCKET, Calls
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+
+@pytest.fixture
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a data folder of the test's own. The first request starts a real controller; all ends with the test."""
+    folder = tmp_path / "smx"
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
+    provide_data_folder(folder)
+    (folder / "s3" / BUCKET).mkdir(parents=True)
+    yield folder
+    stop_everything()
+
+
+@pytest.fixture
+async def calls(data_folder: Path) -> AsyncIterator[Calls]:
+    """Call operations as a client of boto3 does."""
+    controller = ControllerClient()
+    settings = SageMakerSettings(data_folder=data_folder, s3_root=data_folder / "s3")
+    yield Calls(make_service(controller, settings, time.time, time.monotonic), data_folder / "s3" / BUCKET)
+    controller.close()

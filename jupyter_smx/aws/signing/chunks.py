@@ -1,4 +1,4 @@
-"""Compute the signatures of the chunks and the trailer of a body that a client signs piece by piece."""
+"""Compute the signatures of chunks and trailers, apart, because bodies use them long after the head was checked."""
 
 from __future__ import annotations
 

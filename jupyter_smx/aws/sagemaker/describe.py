@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.agent.contract.platform_variables import format_arn
 from jupyter_smx.aws.sagemaker.requests.training import model_uri
 from jupyter_smx.kernel.sagemaker.describe import LocalContext, description
-from jupyter_smx.model.status import Status
+from jupyter_smx.model.status import DesiredState, Status, is_final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +29,7 @@ _LIVING = frozenset(
 """Members of an answer that are not in the request."""
 _NOT_ECHOED = frozenset({"Tags", "SessionChainingConfig"})
 """Members of a request that Describe does not have."""
+_STATUSES = ("TrainingJobStatus", "SecondaryStatus", "ProcessingJobStatus")
 _UNKNOWN_CAUSE = "InternalServerError: the record of the job has no reason."
 
 
@@ -68,6 +69,8 @@ def _merge(job: Job, own: Mapping[str, Any], stored: StoredRequest, region: str,
     # A job that was not submitted here has only what its record says.
     living = {name: value for name, value in own.items() if name in _LIVING} if echo else own
     answer = {**echo, **living, arn: job_arn(job, region)}
+    if job.goal is DesiredState.STOP and not is_final(job.state):
+        answer |= {name: Status.STOPPING.value for name in _STATUSES if name in answer}
     if job.status() is Status.FAILED:
         answer.setdefault("FailureReason", job.failure_cause() or _UNKNOWN_CAUSE)
     return answer

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from jupyter_smx import controller_launch
 from jupyter_smx.agent.contract.platform_variables import format_arn
 from jupyter_smx.aws.controller_client import WAIT_STEP, BilledJob, ControllerClient
-from jupyter_smx.aws.sagemaker.errors import aws_error, name_taken_error
+from jupyter_smx.aws.sagemaker.errors import aws_error, ended_job_error, name_taken_error
 from jupyter_smx.aws.sagemaker.hold import FirstDescribes, hold_seconds
 from jupyter_smx.aws.sagemaker.request_store import RequestStore, StoredRequest, job_id
 from jupyter_smx.aws.sagemaker.requests.job_code import build_spec
 from jupyter_smx.aws.sagemaker.requests.translation import TranslatedRequest, TranslationContext
 from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, SmxError, UnavailableError
-from jupyter_smx.model.status import is_final
+from jupyter_smx.model.status import DesiredState, Status, is_final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,6 +80,32 @@ class NamedJobs:
             return None
         except SmxError as error:
             raise aws_error(error) from error
+
+    async def stop(self, found: BilledJob, what: str) -> None:
+        """Request the stop of a job; ``what`` is ``training`` or ``processing``.
+
+        :raises AwsError: it has ended, or is being stopped.
+        """
+        job = found.job
+        if is_final(job.state):
+            raise ended_job_error(what, job.status().value)
+        if job.goal is DesiredState.STOP:
+            raise ended_job_error(what, Status.STOPPING.value)
+        try:
+            await self.controller.stop(job.id)
+        except SmxError as error:
+            raise aws_error(error) from error
+
+    async def delete(self, found: BilledJob) -> None:
+        """Delete a job that has ended, its files, and what is kept of its request.
+
+        :raises AwsError: it runs, or retains a warm pool.
+        """
+        try:
+            await self.controller.delete(found.job.id)
+        except SmxError as error:
+            raise aws_error(error) from error
+        self.requests.delete(found.job.id)
 
     async def create(
         self,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jupyter_smx.aws.sagemaker.job_lists import JobLists
 from jupyter_smx.aws.sagemaker.jobs import NamedJobs
+from jupyter_smx.aws.sagemaker.processing_jobs import ProcessingJobs
 from jupyter_smx.aws.sagemaker.request_store import RequestStore
+from jupyter_smx.aws.sagemaker.tags import Tags
 from jupyter_smx.aws.sagemaker.training_jobs import TrainingJobs
 from jupyter_smx.aws.service import Service
 
@@ -27,4 +30,6 @@ def make_service(
 ) -> Service:
     """Make the service; ``clock`` gives seconds since the epoch, ``monotonic`` those of no clock that is set."""
     jobs = NamedJobs(controller, settings, clock, monotonic, RequestStore(settings.data_folder / REQUESTS))
-    return Service("sagemaker", {**TrainingJobs(jobs).operations()})
+    training, processing = TrainingJobs(jobs), ProcessingJobs(jobs)
+    operations = (training, processing, JobLists(jobs, training, processing), Tags(jobs))
+    return Service("sagemaker", {name: each for owner in operations for name, each in owner.operations().items()})

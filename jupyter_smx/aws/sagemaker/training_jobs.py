@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_smx import controller_launch
 from jupyter_smx.aws.sagemaker.describe import describe_training, job_arn
-from jupyter_smx.aws.sagemaker.errors import aws_error, ended_job_error, unknown_training_job_error, validation_error
+from jupyter_smx.aws.sagemaker.errors import aws_error, unknown_training_job_error, validation_error
 from jupyter_smx.aws.sagemaker.requests.training import translate_training
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.model.status import DesiredState, Status, is_final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,15 +55,7 @@ class TrainingJobs:
     async def stop(self, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """Request the stop of a training job."""
         del caller
-        job = (await self._find(request)).job
-        if is_final(job.state):
-            raise ended_job_error("training", job.status().value)
-        if job.goal is DesiredState.STOP:
-            raise ended_job_error("training", Status.STOPPING.value)
-        try:
-            await self._jobs.controller.stop(job.id)
-        except SmxError as error:
-            raise aws_error(error) from error
+        await self._jobs.stop(await self._find(request), "training")
         return {}
 
     async def update(self, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
@@ -84,12 +75,7 @@ class TrainingJobs:
     async def delete(self, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """Delete a training job that has ended, and its files."""
         del caller
-        job = (await self._find(request)).job
-        try:
-            await self._jobs.controller.delete(job.id)
-        except SmxError as error:
-            raise aws_error(error) from error
-        self._jobs.requests.delete(job.id)
+        await self._jobs.delete(await self._find(request))
         return {}
 
     async def _find(self, request: Mapping[str, Any]) -> BilledJob:

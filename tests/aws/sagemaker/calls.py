@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from botocore.model import ServiceModel
 
+    from jupyter_smx.aws.controller_client import ControllerClient
+
 BUCKET = "sagemaker-us-east-1-000000000000"
 ROLE = "arn:aws:iam::000000000000:role/Smx"
 SKLEARN = "683313688378.dkr.ecr.us-east-1.amazonaws.com/sagemaker-scikit-learn:1.2-1-cpu-py3"
@@ -46,8 +48,9 @@ def archive(files: dict[str, str], at: int) -> bytes:
 class Calls:
     """Calls operations of the service; ``bucket`` is the folder of the default bucket."""
 
-    def __init__(self, service: Service, bucket: Path) -> None:
+    def __init__(self, service: Service, controller: ControllerClient, bucket: Path) -> None:
         self.service = service
+        self.controller = controller
         self.bucket = bucket
         self._numbers = itertools.count(1)
 

@@ -40,5 +40,6 @@ async def calls(data_folder: Path) -> AsyncIterator[Calls]:
     """Call operations as a client of boto3 does."""
     controller = ControllerClient()
     settings = SageMakerSettings(data_folder=data_folder, s3_root=data_folder / "s3")
-    yield Calls(make_service(controller, settings, time.time, time.monotonic), data_folder / "s3" / BUCKET)
+    service = make_service(controller, settings, time.time, time.monotonic)
+    yield Calls(service, controller, data_folder / "s3" / BUCKET)
     controller.close()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tarfile
+import time
 from typing import TYPE_CHECKING
 
 import pytest
-from calls import BUCKET
+from calls import BUCKET, ROLE
 
 if TYPE_CHECKING:
     from calls import Calls
@@ -43,3 +44,108 @@ async def test_a_job_of_an_estimator_runs_and_is_described(calls: Calls) -> None
     assert model == f"s3://{BUCKET}/sk-1/output/model.tar.gz"
     with tarfile.open(calls.bucket / "sk-1/output/model.tar.gz") as packed:
         assert packed.getnames() == ["model.joblib"]
+
+
+async def test_a_name_is_given_once_and_a_repeated_call_creates_one_job(calls: Calls) -> None:
+    """Cases 3, 7, 9 and 72."""
+    request = calls.training("sk-1", THREE_LINES)
+    first = await calls("CreateTrainingJob", call="one", **request)
+    assert await calls("CreateTrainingJob", call="one", **request) == first
+    code, text = await calls.error("CreateTrainingJob", call="two", **request)
+    assert code == "ResourceInUse"
+    assert text == (
+        "Training job names must be unique within an AWS account and region, and a training job with this name "
+        "already exists (arn:aws:sagemaker:us-east-1:000000000000:training-job/sk-1)"
+    )
+    assert (await calls.error("CreateTrainingJob", call="one", **{**request, "RoleArn": f"{ROLE}2"}))[0] == code
+    await calls.end("sk-1")
+    rejected = await calls.error("StopTrainingJob", TrainingJobName="sk-1")
+    assert rejected[0] == "ValidationException"
+    assert "The request was rejected because the training job is in status Completed" in rejected[1]
+    for operation in ("DescribeTrainingJob", "StopTrainingJob"):
+        for name in ("nope", "sk"):  # the controller would find the second
+            unknown = await calls.error(operation, TrainingJobName=name)
+            assert unknown == ("ValidationException", "Requested resource not found.")
+
+
+async def test_a_running_job_is_stopped(calls: Calls) -> None:
+    """Case 8."""
+    await calls("CreateTrainingJob", **calls.training("long", "import time\nprint('on')\ntime.sleep(100)"))
+    assert await calls("StopTrainingJob", TrainingJobName="long") == {}
+    found = await calls("DescribeTrainingJob", TrainingJobName="long")
+    assert found["TrainingJobStatus"] in ("Stopping", "Stopped")
+    found = await calls.end("long")
+    assert (found["TrainingJobStatus"], found["SecondaryStatus"]) == ("Stopped", "Stopped")
+    assert "TrainingEndTime" in found
+
+
+async def test_a_failed_job_says_why_to_its_waiter(calls: Calls) -> None:
+    """Case 11."""
+    found = await calls.train("bad", "raise ValueError('too hot')")
+    assert found["TrainingJobStatus"] == "Failed"
+    assert found["FailureReason"].startswith("AlgorithmError: ExecuteUserScriptError:")
+    assert "ValueError: too hot" in found["FailureReason"]
+
+
+async def test_lists_are_filtered_sorted_and_paged(calls: Calls) -> None:
+    """Cases 24 and 25."""
+    for number in range(5):
+        await calls.train(f"job-{number}", "print(1)")
+    await calls.train("bad", "raise SystemExit(3)")
+    rows, token = [], {}
+    while True:
+        page = await calls("ListTrainingJobs", NameContains="JOB", MaxResults=2, **token)
+        rows += page["TrainingJobSummaries"]
+        if "NextToken" not in page:
+            break
+        token = {"NextToken": page["NextToken"]}
+    assert [row["TrainingJobName"] for row in rows] == [f"job-{number}" for number in (4, 3, 2, 1, 0)]
+    assert {"TrainingJobArn", "CreationTime", "TrainingEndTime", "LastModifiedTime"} <= rows[0].keys()
+    third = rows[2]["CreationTime"]
+    by_name = {"SortBy": "Name", "SortOrder": "Ascending"}
+    newer = await calls("ListTrainingJobs", CreationTimeAfter=third, StatusEquals="Completed", **by_name)
+    assert [row["TrainingJobName"] for row in newer["TrainingJobSummaries"]] == ["job-3", "job-4"]
+    failed = await calls("ListTrainingJobs", StatusEquals="Failed")
+    assert [row["TrainingJobName"] for row in failed["TrainingJobSummaries"]] == ["bad"]
+    filters = [{"Name": "TrainingJobName", "Operator": "Equals", "Value": name} for name in ("job-0", "job-3")]
+    expression = {"Filters": filters, "Operator": "Or"}
+    found = await calls("Search", Resource="TrainingJob", SearchExpression=expression, MaxResults=20)
+    assert [row["TrainingJob"]["TrainingJobName"] for row in found["Results"]] == ["job-3", "job-0"]
+
+
+async def test_warm_pools_have_the_callers_names_and_are_kept_for_longer(calls: Calls) -> None:
+    """Cases 19, 21, 22 and 23."""
+    resources = {"InstanceCount": 1, "InstanceType": "ml.m5.large", "VolumeSizeInGB": 30}
+    keep = {"ResourceConfig": {**resources, "KeepAlivePeriodInSeconds": 600}}
+    await calls.train("one", "print(1)", **keep)
+    second = await calls.train("two", "print(2)", **keep)
+    assert second["WarmPoolStatus"]["Status"] == "Available"
+    first = await calls("DescribeTrainingJob", TrainingJobName="one")
+    assert (first["WarmPoolStatus"]["Status"], first["WarmPoolStatus"]["ReusedByJob"]) == ("Reused", "two")
+    listed = await calls("ListTrainingJobs", WarmPoolStatusEquals="Available")
+    assert [row["TrainingJobName"] for row in listed["TrainingJobSummaries"]] == ["two"]
+    longer = {"ResourceConfig": {"KeepAlivePeriodInSeconds": 1800}}
+    updated = await calls("UpdateTrainingJob", TrainingJobName="two", **longer)
+    assert updated["TrainingJobArn"].endswith("training-job/two")
+    assert (await calls.end("two"))["ResourceConfig"] == {**resources, **longer["ResourceConfig"]}
+    (pool,) = await calls.controller.pools()
+    assert pool.expires_at == pytest.approx(time.time() + 1800, abs=2)
+    await calls("UpdateTrainingJob", TrainingJobName="two", ResourceConfig={"KeepAlivePeriodInSeconds": 0})
+    assert (await calls.end("two"))["WarmPoolStatus"]["Status"] == "Terminated"
+    code, text = await calls.error("UpdateTrainingJob", TrainingJobName="one", **longer)
+    assert code == "ValidationException"
+    assert "no warm pool" in text
+
+
+async def test_tags_are_kept_beside_the_job(calls: Calls) -> None:
+    """Case 76, the tags."""
+    tags = [{"Key": "team", "Value": "a"}, {"Key": "cost", "Value": "b"}]
+    arn = (await calls("CreateTrainingJob", **calls.training("tagged", "print(1)", Tags=tags)))["TrainingJobArn"]
+    assert (await calls("ListTags", ResourceArn=arn))["Tags"] == tags
+    await calls("AddTags", ResourceArn=arn, Tags=[{"Key": "team", "Value": "c"}])
+    await calls("DeleteTags", ResourceArn=arn, TagKeys=["cost"])
+    assert (await calls("ListTags", ResourceArn=arn))["Tags"] == [{"Key": "team", "Value": "c"}]
+    assert "Tags" not in await calls.end("tagged")
+    await calls("DeleteTrainingJob", TrainingJobName="tagged")
+    assert (await calls.error("ListTags", ResourceArn=arn))[0] == "ValidationException"
+    assert (await calls("CreateTrainingJob", **calls.training("tagged", "print(1)")))["TrainingJobArn"] == arn

@@ -30,6 +30,11 @@ _SOCKET_PATH_LIMIT = 100
 _SECRET_PREFIXES = ("JPY_", "JUPYTERHUB_", "JUPYTER_TOKEN", "JUPYTER_GATEWAY_")
 """What a Jupyter server and a hub put into the environment of a kernel and no job may see."""
 
+AWS_VARIABLES = "JUPYTER_SMX_AWS"
+"""Names the variables that lead clients of AWS here, separated by commas (``jupyter_smx.aws_endpoint``)."""
+AWS_SAVED_PREFIX = "JUPYTER_SMX_BEFORE_"
+"""Begins the name of the variable with the value from before."""
+
 _LOG_TAIL = 2048
 
 _RECORDS_ID = "records-id"
@@ -180,8 +185,16 @@ def is_listening() -> bool:
 
 
 def controller_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Drop from ``environ`` what belongs to one server, hub or kernel: the controller outlives all of them."""
+    """Drop from ``environ`` what belongs to one server, hub or kernel: the controller outlives all of them.
+
+    Variables of AWS have the values from before a kernel or a shell led its own clients here.
+    """
     kept = {name: value for name, value in environ.items() if not name.startswith(_SECRET_PREFIXES)}
+    for name in filter(None, kept.pop(AWS_VARIABLES, "").split(",")):
+        before = kept.pop(f"{AWS_SAVED_PREFIX}{name}", None)
+        kept.pop(name, None)
+        if before is not None:
+            kept[name] = before
     if kept.get("MPLBACKEND", "").startswith("module://"):
         # A kernel's inline backend draws into that kernel; a job has none.
         del kept["MPLBACKEND"]

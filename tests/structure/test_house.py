@@ -32,6 +32,7 @@ BORDERS = {
     "jupyter_smx/agent/job/end_on_error.py": "whatever goes wrong in a step of a job, its end must come",
     "jupyter_smx/agent/launchers/parameter_server.py": "TensorFlow's own code, in a forked process that must not go on",
     "jupyter_smx/agent/forkserver/fork_safety.py": "importing runs code of any library",
+    "jupyter_smx/aws_endpoint/settings.py": "the administrator's configuration file is code",
     "jupyter_smx/aws/front.py": "a service may have any fault, and each request has an answer",
     "jupyter_smx/controller/agents/stream.py": "one bad event must not deafen the stream",
     "jupyter_smx/controller/app.py": "the administrator's configuration file is code",
@@ -55,6 +56,7 @@ GENERATED = "src/_types.ts"
 
 CLOCKS = {
     "jupyter_smx/agent": "hosts have their own clocks",
+    "jupyter_smx/aws/app.py": "the wiring gives the clock to everybody else",
     "jupyter_smx/cli": "shows ages to a person, and notes the moment in which the user asked",
     "jupyter_smx/controller/server.py": "the wiring gives the clock to everybody else",
     "jupyter_smx/controller_start.py": "compares with the time of the lock file",

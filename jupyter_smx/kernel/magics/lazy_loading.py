@@ -1,11 +1,12 @@
 """Offer the magics before they are loaded: their names, their help, Tab on their lines, and cells without code.
 
 IPython loads this module as an extension when a kernel starts, by the configuration that the package installs. It
-imports nothing else of this package until a user names a magic.
+imports nothing else of this package until a user names a magic, unless clients of AWS are led here.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import no_var_expand
@@ -17,6 +18,8 @@ EXTENSION = "jupyter_smx"
 MATCHER = "jupyter_smx.magics"
 """Identifier of the matcher that the extension registers."""
 _NAMES = {"cell": ("process", "train"), "line": ("process", "smx", "train")}
+_AWS_VARIABLES = "JUPYTER_SMX_AWS"
+"""As ``controller_launch`` has it, which this module does not import."""
 _CELL_MAGICS = tuple(f"%%{name}" for name in _NAMES["cell"])
 _LINE_MAGICS = tuple(f"%{name}" for name in _NAMES["line"])
 
@@ -53,6 +56,15 @@ def load_ipython_extension(shell: Any) -> None:
             table.setdefault(name, _placeholder(shell, kind, name))
     shell.Completer.custom_matchers.append(LazyMatcher(shell))
     register_add_body(shell)
+    lead_sdk_to_front()
+
+
+def lead_sdk_to_front() -> None:
+    """Lead SageMaker's SDK to the front if a server or a shell led this kernel's clients there by variables."""
+    if os.environ.get(_AWS_VARIABLES):
+        from jupyter_smx.aws_endpoint.sagemaker_patch import install_patch  # noqa: PLC0415 - few kernels need it
+
+        install_patch()
 
 
 def _placeholder(shell: Any, kind: str, name: str) -> Any:

@@ -19,7 +19,7 @@ from jupyter_smx.kernel.handles.job_array import JobArray
 from jupyter_smx.kernel.logs.cell_log import SETTINGS
 from jupyter_smx.kernel.magics import subcommands
 from jupyter_smx.kernel.magics.completion import MagicMatcher
-from jupyter_smx.kernel.magics.lazy_loading import LazyMatcher, add_body, register_add_body
+from jupyter_smx.kernel.magics.lazy_loading import LazyMatcher, add_body, lead_sdk_to_front, register_add_body
 from jupyter_smx.kernel.options.defaults import Defaults
 from jupyter_smx.kernel.options.help_pages import manual
 from jupyter_smx.kernel.options.line_parser import expand_expressions, parse
@@ -162,6 +162,7 @@ def load(shell: Any) -> None:
     _remove_matchers(shell, MagicMatcher)
     shell.Completer.custom_matchers.append(MagicMatcher(magics))
     register_add_body(shell)
+    lead_sdk_to_front()
 
 
 def unload(shell: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.options.subcommand_parser import Parser
+from jupyter_smx.kernel.subcommands import aws_subcommands as aws
 from jupyter_smx.kernel.subcommands import host_subcommands as hosts
 from jupyter_smx.kernel.subcommands import job_subcommands as jobs
 from jupyter_smx.kernel.subcommands import log_subcommands as logs
@@ -38,6 +39,7 @@ ROWS: tuple[Subcommand, ...] = (
     hosts.RELEASE,
     hosts.TYPES,
     hosts.DOCTOR,
+    aws.AWS,
     surfaces.SHELL,
     surfaces.CONFIG,
     surfaces.COMPLETION,

@@ -1,0 +1,124 @@
+"""The front as a program: its single instance, its port, its services, and its end by a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import signal
+import sys
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+
+from jupyter_smx import controller_launch
+from jupyter_smx.aws.controller_client import ControllerClient
+from jupyter_smx.aws.front import MAX_UPLOAD, S3Route, make_front
+from jupyter_smx.aws.identity import make_iam, make_sts
+from jupyter_smx.aws.protocol.models import load_model
+from jupyter_smx.aws.s3.handler import S3Handler
+from jupyter_smx.aws.sagemaker.service import make_service
+from jupyter_smx.aws.sagemaker.settings import ImageRule, SageMakerSettings
+from jupyter_smx.aws_endpoint.endpoint_file import HOST, endpoint_path, ensure_endpoint
+from jupyter_smx.aws_endpoint.process import FrontLock, port_taken_message
+from jupyter_smx.aws_endpoint.settings import read_settings
+from jupyter_smx.model.errors import SmxError, UnavailableError
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from jupyter_smx.aws.front import Front
+    from jupyter_smx.aws.service import Service
+    from jupyter_smx.aws_endpoint.endpoint_file import Endpoint
+    from jupyter_smx.aws_endpoint.settings import SmxAws
+
+_log = logging.getLogger(__name__)
+_FAILED = 1
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_DRAIN_LIMIT = 5.0
+"""Seconds for answers that are being written at the end."""
+
+
+def main(words: Sequence[str] = ()) -> int:
+    """Run the front until a signal ends it; return the exit code, 0 also if another process is the front."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    os.umask(0o077)
+    lock = FrontLock()
+    try:
+        controller_launch.ensure_folders()
+        settings = read_settings(words)
+        if not lock.acquire():
+            return 0
+        asyncio.run(_run(settings, lock))
+    except (SmxError, OSError) as error:
+        # The process that started this one shows its last words.
+        print(error, file=sys.stderr)  # noqa: T201
+        return _FAILED
+    finally:
+        lock.release()
+    return 0
+
+
+async def _run(settings: SmxAws, lock: FrontLock) -> None:
+    endpoint = ensure_endpoint()
+    sockets = bind_endpoint(endpoint)
+    server = HTTPServer(_front(endpoint, settings), max_body_size=MAX_UPLOAD)
+    server.add_sockets(sockets)
+    ended = asyncio.Event()
+    for number in _SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    lock.mark_ready("local" if settings.s3 == "local" else "aws")
+    _log.info("The front for clients of AWS listens at %s, process %d.", endpoint.url, os.getpid())
+    await ended.wait()
+    server.stop()
+    try:
+        await asyncio.wait_for(server.close_all_connections(), _DRAIN_LIMIT)
+    except asyncio.TimeoutError:
+        _log.warning("Connections were open at the end.")
+    _log.info("The front for clients of AWS ended.")
+
+
+def bind_endpoint(endpoint: Endpoint) -> list[socket.socket]:
+    """Listen on the port of a data folder, and on no other one.
+
+    :raises UnavailableError: another process listens there.
+    :raises OSError: the system refuses it for another reason.
+    """
+    try:
+        return bind_sockets(endpoint.port, HOST)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise UnavailableError(
+            port_taken_message(endpoint.port, endpoint_path()), field="port", value=endpoint.port
+        ) from error
+
+
+def _front(endpoint: Endpoint, settings: SmxAws) -> Front:
+    secrets = {endpoint.access_key: endpoint.secret_key}
+    buckets = controller_launch.chosen_data_dir() / "s3"
+    buckets.mkdir(mode=0o700, parents=True, exist_ok=True)
+    services = (make_sts(), make_iam(), *make_job_services(settings, buckets))
+    for service in services:  # the first request of a client must not wait for a model
+        load_model(service.name)
+    route = S3Route(S3Handler, {"root": buckets, "secrets": secrets, "clock": time.time})
+    return make_front(services, secrets, route, port=endpoint.port, clock=time.time, new_id=lambda: str(uuid.uuid4()))
+
+
+def make_job_services(settings: SmxAws, buckets: Path) -> tuple[Service, ...]:
+    """Return the services whose answers are about jobs of the controller."""
+    sagemaker = SageMakerSettings(
+        data_folder=controller_launch.chosen_data_dir() / "aws",
+        s3_root=buckets if settings.s3 == "local" else None,
+        engine=settings.engine,
+        images=tuple(ImageRule(pattern=pattern, python=python) for pattern, python in settings.images.items()),
+        processing_keep_alive=settings.processing_keep_alive,
+        hold=settings.hold,
+    )
+    return (make_service(ControllerClient(), sagemaker, time.time, time.monotonic),)

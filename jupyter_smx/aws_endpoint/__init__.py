@@ -1,0 +1,7 @@
+"""Find, start and use the front for clients of AWS: for kernels, terminals, the Jupyter server and the front itself.
+
+``endpoint_file`` has its port and its key, ``process`` starts and stops it. ``environment`` has the variables that
+lead clients to it, ``sagemaker_patch`` what variables cannot reach, and ``profile`` a profile of AWS's own
+configuration; ``switch`` puts them together, and ``settings`` has the traits. The package imports neither botocore nor
+tornado; what the front answers belongs in ``jupyter_smx.aws``.
+"""

@@ -1,0 +1,118 @@
+"""The front's port and key: both are drawn once for a data folder and stay the same, because kernels have them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import string
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jupyter_smx import controller_launch
+from jupyter_smx.model.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HOST = "127.0.0.1"
+_NAME = "aws.json"
+_KEY_LETTERS = string.ascii_uppercase + string.digits
+_SECRET_LETTERS = string.ascii_letters + string.digits
+_KEY_DIGITS, _SECRET_DIGITS = 17, 40
+_ONLY_OWNER = 0o600
+_MAX_PORT = 65_535
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where the front listens, and the one key that it takes."""
+
+    port: int
+    access_key: str
+    secret_key: str
+
+    @property
+    def url(self) -> str:
+        """The address that clients use."""
+        return f"http://{HOST}:{self.port}"
+
+    def __repr__(self) -> str:
+        """Return a text without the secret key."""
+        return f"Endpoint(port={self.port}, access_key={self.access_key!r})"
+
+
+def endpoint_path() -> Path:
+    """Return the file; it is in the data folder that the user chose, since buckets are there, too."""
+    return controller_launch.chosen_data_dir() / _NAME
+
+
+def free_port() -> int:
+    """Return a port that no process listens on now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def random_text(letters: str, length: int) -> str:
+    """Return random letters that no other user can guess."""
+    return "".join(secrets.choice(letters) for _ in range(length))
+
+
+def read_endpoint(path: Path | None = None) -> Endpoint | None:
+    """Return the endpoint of a data folder; None while there is none.
+
+    :raises UnavailableError: the file cannot be read or is not one of these.
+    """
+    path = path or endpoint_path()
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Endpoint)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise _file_error(path, getattr(error, "strerror", None) or "it is not what jupyter_smx wrote") from error
+    if not 0 < found.port <= _MAX_PORT:
+        raise _file_error(path, f"{found.port} is not a port")
+    return found
+
+
+def ensure_endpoint(
+    path: Path | None = None,
+    port: Callable[[], int] = free_port,
+    random: Callable[[str, int], str] = random_text,
+) -> Endpoint:
+    """Return the endpoint of a data folder; draw its port and key if there is none. Of several processes one does.
+
+    :raises UnavailableError: the file cannot be read or written.
+    """
+    path = path or endpoint_path()
+    found = read_endpoint(path)
+    if found is not None:
+        return found
+    drawn = Endpoint(port(), f"SMX{random(_KEY_LETTERS, _KEY_DIGITS)}", random(_SECRET_LETTERS, _SECRET_DIGITS))
+    draft = path.with_name(f".{_NAME}.{random(_SECRET_LETTERS, 8)}")
+    try:
+        draft.write_bytes(b"")
+        draft.chmod(_ONLY_OWNER)
+        draft.write_bytes(msgspec.json.encode(drawn) + b"\n")
+        # A link is made whole or not at all, and not over another process's.
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise _file_error(path, error.strerror or str(error)) from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return read_endpoint(path) or drawn
+
+
+def _file_error(path: Path, reason: str) -> UnavailableError:
+    return UnavailableError(
+        f"{path} cannot be used: {reason}.",
+        field="data_dir",
+        value=path,
+        rule="It holds the port and the key of the front for clients of AWS.",
+        cure=f"Make {path.parent} writable; if the file itself is broken, delete it, run `jupyter smx aws start`, and "
+        "set the variables again.",
+    )

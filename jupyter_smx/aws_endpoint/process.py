@@ -1,0 +1,250 @@
+"""Start, find and stop the front: one process for a user and data folder, as the controller is."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple
+
+from jupyter_smx import controller_launch
+from jupyter_smx.aws_endpoint.endpoint_file import Endpoint, ensure_endpoint, read_endpoint
+from jupyter_smx.model.errors import UnavailableError, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from jupyter_smx.aws_endpoint.environment import S3Place
+
+START_LIMIT = 60.0
+"""Seconds until the front must listen while its process lives: imports from a cold network disk take long."""
+STOP_LIMIT = 15.0
+_PAUSE = 0.01
+_ONLY_OWNER = 0o600
+_LOG_TAIL = 2048
+
+
+_BUCKETS: dict[S3Place, str] = {"local": "local buckets", "aws": "real buckets"}
+
+
+class ReadyFront(NamedTuple):
+    """A front that listens."""
+
+    endpoint: Endpoint
+    s3: S3Place
+
+
+class FrontLock:
+    """The right to be the one front of a data folder; held until the process ends, however it ends."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path or lock_path()
+        self._file = -1
+
+    def acquire(self) -> bool:
+        """Take it and write this process's number into it; False when another process has it.
+
+        :raises OSError: the folder cannot be written or the disk is full.
+        """
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _ONLY_OWNER)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return False
+        except BaseException:
+            os.close(file)
+            raise
+        self._file = file
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        return True
+
+    def mark_ready(self, s3: S3Place) -> None:
+        """Write that this process listens, and which buckets it has; before, its port may be another process's."""
+        os.pwrite(self._file, f"{os.getpid()}\n{s3}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Release the lock. Idempotent."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def lock_path() -> Path:
+    """Return the file that the front has locked; it is on a local disk, since each machine has a front of its own."""
+    return controller_launch.data_dir() / "aws.lock"
+
+
+def log_path() -> Path:
+    """Return the file with what the front reports."""
+    return controller_launch.data_dir() / "aws.log"
+
+
+class RunningFront(NamedTuple):
+    """The process that has the lock."""
+
+    pid: int
+    s3: S3Place | None
+    """Which buckets it has; None while it does not listen yet."""
+
+
+def find_front() -> RunningFront | None:
+    """Return the process that is the front, None if there is none."""
+    try:
+        with lock_path().open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                words = file.read(64).decode().split()
+                places: dict[str, S3Place] = {"local": "local", "aws": "aws"}
+                return RunningFront(int(words[0]), places.get(words[-1])) if words else None
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def start_front(report: Callable[[str], None], s3: S3Place | None = None, python: str = sys.executable) -> ReadyFront:
+    """Start the front unless it runs, wait until it listens, and return it. Blocks for about a second.
+
+    ``s3`` is where its buckets are, None for what the configuration says.
+
+    :raises ValidationError: it runs with other buckets.
+    :raises UnavailableError: botocore is missing, the port is taken, or the process ended; its last words say why.
+    """
+    try:
+        controller_launch.ensure_folders()
+    except OSError as error:
+        raise _start_error(f"{error.filename}: {error.strerror}") from error
+    endpoint = ensure_endpoint()
+    running = find_front()
+    if running is not None and running.s3 is not None:
+        return ReadyFront(endpoint, _check_s3(running.s3, s3))
+    if find_spec("botocore") is None:
+        raise UnavailableError(
+            "The front for clients of AWS cannot be started: botocore is not installed.",
+            field="python",
+            value=python,
+            rule="It reads the services' models of botocore.",
+            cure='Install it beside jupyter_smx: pip install "jupyter-smx[aws]".',
+        )
+    report("Starting the front for clients of AWS …")
+    place = _wait_ready(_start_process(python, [f"--SmxAws.s3={s3}"] if s3 else []))
+    return ReadyFront(endpoint, _check_s3(place, s3))
+
+
+def _check_s3(found: S3Place, chosen: S3Place | None) -> S3Place:
+    if chosen in (None, found):
+        return found
+    raise ValidationError(
+        f"The front for clients of AWS runs with {_BUCKETS[found]}.",
+        field="s3",
+        value=chosen,
+        rule="One front has either local buckets or real ones.",
+        cure=f"Run `jupyter smx aws stop`, then `jupyter smx aws start --s3 {chosen}`; running jobs go on.",
+    )
+
+
+def _start_process(python: str, words: list[str]) -> subprocess.Popen[bytes]:
+    environment = controller_launch.controller_environment(os.environ)
+    environment[controller_launch.DATA_DIR_VARIABLE] = os.fspath(controller_launch.chosen_data_dir())
+    try:
+        log = os.open(log_path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, _ONLY_OWNER)
+        try:
+            return subprocess.Popen(
+                [python, "-m", "jupyter_smx.aws", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=controller_launch.data_dir(),
+                env=environment,
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+    except OSError as error:
+        raise _start_error(f"{error.filename}: {error.strerror}") from error
+
+
+def _wait_ready(process: subprocess.Popen[bytes]) -> S3Place:
+    end = time.monotonic() + START_LIMIT
+    while True:
+        running = find_front()
+        if running is not None and running.s3 is not None:
+            return running.s3
+        code = process.poll()
+        # With 0 it has left because another process became the front at the same time.
+        if code not in (None, 0):
+            raise _start_error(last_log_line())
+        if time.monotonic() >= end:
+            raise _start_error(f"it does not listen after {START_LIMIT:.0f} s")
+        time.sleep(_PAUSE)
+
+
+def stop_front() -> bool:
+    """End the front and wait for that; False if there is none. Jobs go on.
+
+    :raises UnavailableError: it does not end.
+    """
+    running = find_front()
+    if running is None:
+        return False
+    pid = running.pid
+    os.kill(pid, signal.SIGTERM)
+    end = time.monotonic() + STOP_LIMIT
+    while (found := find_front()) is not None and found.pid == pid:
+        if time.monotonic() >= end:
+            raise UnavailableError(
+                f"The front for clients of AWS, process {pid}, does not end.",
+                field="process",
+                value=pid,
+                cure=f"`kill -9 {pid}` ends it; jobs go on, and its port and key stay.",
+            )
+        time.sleep(_PAUSE)
+    return True
+
+
+def describe_front() -> dict[str, object]:
+    """Return what is known of the front, without its secret."""
+    endpoint, running = read_endpoint(), find_front()
+    return {
+        "running": running is not None and running.s3 is not None,
+        "pid": running.pid if running else None,
+        "buckets": running.s3 if running else None,
+        "url": endpoint.url if endpoint else None,
+        "access_key": endpoint.access_key if endpoint else None,
+        "log": str(log_path()),
+    }
+
+
+def last_log_line() -> str:
+    """Return the last line of the front's log."""
+    try:
+        with log_path().open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_TAIL))
+            lines = log.read().decode(errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def port_taken_message(port: int, path: Path) -> str:
+    """Return what the front reports if another process listens on its port."""
+    return (
+        f"Port {port} of 127.0.0.1 is taken by another process, and the front for clients of AWS has no other one, "
+        f"because kernels and terminals have this port in their variables. End that process, or delete {path} for a "
+        "new port and key and set the variables again."
+    )
+
+
+def _start_error(reason: str) -> UnavailableError:
+    return UnavailableError(
+        f"The front for clients of AWS could not be started: {reason.rstrip('.') or 'no output'}.",
+        field="aws",
+        cure=f"{log_path()} has details.",
+    )

@@ -1,0 +1,84 @@
+"""The settings of an administrator or a user: ``c.SmxAws`` in ``jupyter_smx_config.py``."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+from jupyter_core.paths import jupyter_config_path
+from traitlets import Bool, Dict, Enum, Float, Int, Unicode
+from traitlets.config import Application, Configurable
+
+from jupyter_smx.model.errors import ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traitlets.config import Config
+
+CONFIG_NAME = "jupyter_smx_config"
+
+
+class SmxAws(Configurable):
+    """The front for clients of AWS."""
+
+    enabled = Bool(
+        default_value=False,
+        help="Start the front with the Jupyter server, whose kernels and terminals then have its variables.",
+    ).tag(config=True)
+    engine = Unicode("local", help="Engine of the jobs that clients of AWS create.").tag(config=True)
+    hold = Float(
+        10.0,
+        min=0.0,
+        max=45.0,
+        help="Seconds for which the first description of a job is held back for an SDK, until the job ends.",
+    ).tag(config=True)
+    images = Dict(
+        key_trait=Unicode(),
+        value_trait=Unicode(),
+        help=(
+            "Interpreters of images, by a regular expression for the image's URI; a value is as of --python. "
+            "Without one a job runs the Python of the front."
+        ),
+    ).tag(config=True)
+    processing_keep_alive = Int(
+        None,
+        min=0,
+        allow_none=True,
+        help="Seconds for which hosts of processing jobs are kept warm; SageMaker has no field for it.",
+    ).tag(config=True)
+    s3 = Enum(
+        ("local", "aws"),
+        "local",
+        help="Buckets of clients: local are folders below the data folder, aws are real ones.",
+    ).tag(config=True)
+
+
+class _SettingsApp(Application):
+    """Reads the command line and the configuration file as Jupyter's programs do."""
+
+    name = "jupyter-smx-aws"
+    raise_config_file_errors = True
+
+
+def read_settings(words: Sequence[str] = (), config: Config | None = None) -> SmxAws:
+    """Return the settings of the configuration file, over them ``config``, over them the words of a command line.
+
+    :raises ValidationError: the file cannot be run, or a value is invalid.
+    """
+    reader = _SettingsApp()
+    try:
+        reader.parse_command_line(list(words))
+        typed = deepcopy(reader.config)
+        reader.load_config_file(CONFIG_NAME, path=jupyter_config_path())
+        if config is not None:
+            reader.update_config(config)
+        reader.update_config(typed)
+        return SmxAws(config=reader.config)
+    except Exception as error:
+        raise ValidationError(
+            f"The configuration of SmxAws cannot be read: {type(error).__name__}: {error}.",
+            field="config",
+            rule=f"It is in {CONFIG_NAME}.py in one of Jupyter's configuration folders.",
+            cure="Correct the file; `jupyter --paths` lists its folders.",
+        ) from error

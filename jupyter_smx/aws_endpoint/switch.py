@@ -1,0 +1,79 @@
+"""Lead the clients of a shell or a kernel to the front, and back to AWS."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jupyter_smx.aws_endpoint import environment, process, profile, sagemaker_patch
+from jupyter_smx.aws_endpoint.sdk_config import write_sdk_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, MutableMapping
+
+    from jupyter_smx.aws_endpoint.environment import EnvironChange, S3Place
+
+BACK_IN_A_TERMINAL = 'eval "$(jupyter smx aws env --off)"'
+BACK_IN_A_NOTEBOOK = "%smx aws off"
+
+
+@dataclass(frozen=True)
+class Switch:
+    """The changes of variables that lead clients to the front, and the sentence about them."""
+
+    changes: list[EnvironChange]
+    sentence: str
+
+
+def plan_on(environ: Mapping[str, str], report: Callable[[str], None], s3: S3Place | None, back: str) -> Switch:
+    """Start the front unless it runs, and return what leads clients of ``environ`` to it. Blocks.
+
+    :raises SmxError: the front cannot be started, or runs with other buckets.
+    """
+    front = process.start_front(report, s3)
+    sdk_config = write_sdk_config(environment.region_of(environ), front.s3)
+    variables = environment.client_variables(front.endpoint, sdk_config, environ, front.s3)
+    buckets = "its buckets are folders here" if front.s3 == "local" else "its buckets are those of AWS"
+    sentence = (
+        f"AWS → local: new clients of SageMaker train on this machine ({front.endpoint.url}), and {buckets}. "
+        f"Back to AWS: {back}"
+    )
+    return Switch(environment.switch_on(environ, variables), sentence)
+
+
+def lead_children(plan: Switch) -> None:
+    """Set the variables in this process, so that its children inherit them."""
+    environment.apply_changes(os.environ, plan.changes)
+
+
+def turn_on(report: Callable[[str], None], s3: S3Place | None, back: str) -> str:
+    """Lead the clients of this process and of its children to the front; return the sentence about it. Blocks.
+
+    :raises SmxError: the front cannot be started, or runs with other buckets.
+    """
+    plan = plan_on(os.environ, report, s3, back)
+    lead_children(plan)
+    sagemaker_patch.install_patch()
+    return plan.sentence
+
+
+def turn_off(environ: MutableMapping[str, str]) -> bool:
+    """Restore the variables from before; False if clients are not led to the front."""
+    sagemaker_patch.remove_patch()
+    changes = environment.switch_off(environ)
+    environment.apply_changes(environ, changes)
+    return bool(changes)
+
+
+def add_profile(name: str, environ: Mapping[str, str], report: Callable[[str], None], s3: S3Place | None) -> str:
+    """Write a profile that leads to the front into AWS's configuration file, and return that file's path. Blocks.
+
+    :raises SmxError: the front cannot be started, or the name is taken.
+    """
+    profile.check_name(name)
+    front = process.start_front(report, s3)
+    path = profile.config_path(environ)
+    sections = profile.format_profile(name, front.endpoint, environment.region_of(environ), front.s3)
+    profile.write_profile(path, name, sections)
+    return str(path)

@@ -1,0 +1,40 @@
+"""Start the front for clients of AWS with the server where that is enabled, so that kernels and terminals reach it."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tornado.ioloop import IOLoop
+
+from jupyter_smx.aws_endpoint import switch
+from jupyter_smx.aws_endpoint.settings import read_settings
+from jupyter_smx.model.errors import SmxError
+
+if TYPE_CHECKING:
+    from logging import Logger
+
+    from traitlets.config import Config
+
+    from jupyter_smx.aws_endpoint.environment import S3Place
+
+
+async def lead_clients_to_front(config: Config, log: Logger) -> bool:
+    """Start the front if ``c.SmxAws.enabled``, and set the variables in this process, whose kernels inherit them.
+
+    A front that does not start leaves clients of AWS at AWS, and the log says so.
+    """
+    try:
+        settings = read_settings(config=config)
+        if not settings.enabled:
+            return False
+        s3: S3Place = "local" if settings.s3 == "local" else "aws"
+        start = partial(switch.plan_on, os.environ, log.info, s3, switch.BACK_IN_A_NOTEBOOK)
+        plan = await IOLoop.current().run_in_executor(None, start)
+    except SmxError as error:
+        log.error("Clients of AWS reach AWS, although c.SmxAws.enabled is set: %s", error)  # noqa: TRY400 - a sentence for a person
+        return False
+    switch.lead_children(plan)
+    log.info("%s", plan.sentence)
+    return True

@@ -75,7 +75,7 @@ def read_settings(words: Sequence[str] = (), config: Config | None = None) -> Sm
             reader.update_config(config)
         reader.update_config(typed)
         return SmxAws(config=reader.config)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # traitlets ends the process for some invalid values
         raise ValidationError(
             f"The configuration of SmxAws cannot be read: {type(error).__name__}: {error}.",
             field="config",

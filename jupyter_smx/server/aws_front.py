@@ -33,7 +33,7 @@ async def lead_clients_to_front(config: Config, log: Logger) -> bool:
         start = partial(switch.plan_on, os.environ, log.info, s3, switch.BACK_IN_A_NOTEBOOK)
         plan = await IOLoop.current().run_in_executor(None, start)
     except SmxError as error:
-        log.error("Clients of AWS reach AWS, although c.SmxAws.enabled is set: %s", error)  # noqa: TRY400 - a sentence for a person
+        log.error("Clients of AWS are not led to the front: %s", error)  # noqa: TRY400 - a sentence for a person
         return False
     switch.lead_children(plan)
     log.info("%s", plan.sentence)

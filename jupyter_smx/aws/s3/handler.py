@@ -155,20 +155,20 @@ class S3Handler(RequestHandler):
     async def _respond(self) -> None:
         """Act once the body is complete, and answer."""
         await self._wait_for_writing()
+        answer = None
+        try:
+            if self._error is None:
+                answer = await in_thread(self._act)
+        except AwsError as error:
+            self._error = error
+        except OSError as error:
+            self._error = describe_disk_error(error)
+        finally:
+            await self._discard()  # before the answer, after which the client may count on it
         if self._error is not None:
             self._send_failure(self._error)
-            await self._discard()
-            return
-        try:
-            answer = await in_thread(self._act)
-        except AwsError as error:
-            self._send_failure(error)
-        except OSError as error:
-            self._send_failure(describe_disk_error(error))
-        else:
+        elif answer is not None:
             await self._send(answer)
-        finally:
-            await self._discard()
 
     get = head = put = post = delete = options = patch = _respond
 
@@ -181,7 +181,7 @@ class S3Handler(RequestHandler):
         return self._operation.act(self._call)
 
     async def _discard(self) -> None:
-        if self._body is not None and self._body.file is not None:
+        if self._body is not None and self._body.is_open:
             await in_thread(self._body.discard)
 
     def on_connection_close(self) -> None:

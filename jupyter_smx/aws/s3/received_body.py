@@ -114,6 +114,11 @@ class ReceivedBody:
         verified = (name for name in expected if name in digests and name in checksums.ALGORITHMS)
         self.checksums = {name: checksums.encode(digests[name]) for name in verified}
 
+    @property
+    def is_open(self) -> bool:
+        """Return True if there is a file that became no object yet."""
+        return self.file is not None and bool(self.file.path)
+
     def discard(self) -> None:
         """Remove the file where it became no object."""
         if self.file is not None:

@@ -64,6 +64,10 @@ class S3Handler(RequestHandler):
         self._pieces: list[bytes] = []
         self._pieces_size = 0
         self._writing: asyncio.Future[None] | None = None
+        self._is_abandoned = False
+        """True once the connection is closed."""
+        self._is_acting = False
+        """True once the body is complete and the operation runs."""
 
     def set_default_headers(self) -> None:
         """Name the server as S3 does not, and no type, since each answer sets its own."""
@@ -82,16 +86,19 @@ class S3Handler(RequestHandler):
         connection = self._connection()
         connection.set_max_body_size(MAX_BODY)
         connection.stream.read_chunk_size = READ_SIZE
+        connection.params.chunk_size = PIECE  # one object for all connections of a server
         try:
             await self._begin()
         except AwsError as error:
             self._error = error
         except OSError as error:
             self._error = describe_disk_error(error)
-        if self._error is not None and self.request.headers.get("Expect", "").lower() == "100-continue":
-            # The client holds its body back, so it may be answered now; the connection cannot be used again.
-            self.set_header("Connection", "close")
+        if self._error is not None and self._is_waiting_client():
+            # The client holds its body back, so it may be answered now.
             self._send_failure(self._error)
+
+    def _is_waiting_client(self) -> bool:
+        return self.request.headers.get("Expect", "").lower() == "100-continue"
 
     def _connection(self) -> HTTP1Connection:
         return cast("HTTP1Connection", self.request.connection)
@@ -106,15 +113,15 @@ class S3Handler(RequestHandler):
         query = dict(split_query(head.query))
         operation = find_operation(head.method, bucket, key, query, headers)
         call = S3Call(self._storage, head.method, bucket, key, query, headers, credential.region)
-        if operation.check is not None:
-            await in_thread(operation.check, call)
-        file = await in_thread(TemporaryFile, self._storage) if operation.has_object else None
+        file = await in_thread(_begin_object, operation, call) if operation.has_object else None
         try:
             self._body = ReceivedBody(headers, file, lambda: chunk_signatures(head, self._secrets))
         except BaseException:
             if file is not None:
                 file.discard()
             raise
+        if self._is_abandoned:
+            self._body.discard()
         self._operation = operation
         self._call = S3Call(call.storage, head.method, bucket, key, query, headers, call.region, self._body)
 
@@ -139,22 +146,24 @@ class S3Handler(RequestHandler):
         """Start the writing of what was collected, after what is being written."""
         await self._wait_for_writing()
         body = self._body
-        if self._error is None and body is not None:
+        if self._error is None and body is not None and not self._is_abandoned:
             pieces, self._pieces, self._pieces_size = self._pieces, [], 0
             self._writing = asyncio.ensure_future(in_thread(body.feed, pieces))
 
     async def _wait_for_writing(self) -> None:
-        writing, self._writing = self._writing, None
-        if writing is None:
+        if self._writing is None:
             return
         try:
-            await writing
+            await self._writing
         except AwsError as error:
             self._error = error
+        finally:
+            self._writing = None
 
     async def _respond(self) -> None:
         """Act once the body is complete, and answer."""
         await self._wait_for_writing()
+        self._is_acting = True
         answer = None
         try:
             if self._error is None:
@@ -178,7 +187,7 @@ class S3Handler(RequestHandler):
         if self._pieces:
             self._body.feed(self._pieces)
         self._body.finish()
-        return self._operation.act(self._call)
+        return _read_small(self._operation.act(self._call))
 
     async def _discard(self) -> None:
         if self._body is not None and self._body.is_open:
@@ -186,9 +195,10 @@ class S3Handler(RequestHandler):
 
     def on_connection_close(self) -> None:
         """Remove a partial upload after the thread that writes to it ended."""
+        self._is_abandoned = True
         body, writing = self._body, self._writing
-        if body is None:
-            return
+        if body is None or self._is_acting:
+            return  # the end of the request removes the file
         if writing is None or writing.done():
             body.discard()
         else:
@@ -241,7 +251,8 @@ class S3Handler(RequestHandler):
         self.clear()
         self.set_status(error.status)
         self._set_headers({"content-type": "application/xml"})
-        if self.request.headers.get("Expect") and self._call is None:
+        if self._is_waiting_client() and self._call is None:
+            # The body never comes, so the next request on this connection would be read as one.
             self.set_header("Connection", "close")
         if self.request.method != "HEAD":
             self.write(xml.write_error(error.code, error.message, unquote(self.request.path), self._request_id))
@@ -254,6 +265,24 @@ class S3Handler(RequestHandler):
         body = xml.write_error("InternalError", message, unquote(self.request.path), self._request_id)
         self.set_status(status_code)
         self.finish(b"" if self.request.method == "HEAD" else body)
+
+
+def _begin_object(operation: S3Operation, call: S3Call) -> TemporaryFile:
+    """Check the place of an object before its body comes, and make the file for the body."""
+    if operation.check is not None:
+        operation.check(call)
+    return TemporaryFile(call.storage)
+
+
+def _read_small(answer: S3Answer) -> S3Answer:
+    """Read the bytes of a short answer, so that they need no other turn of a thread."""
+    segment = answer.segment
+    if segment is not None and segment.length <= PIECE:
+        data = os.pread(segment.descriptor, segment.length, segment.start)
+        if len(data) == segment.length:
+            answer.body, answer.segment = data, None
+            segment.close()
+    return answer
 
 
 def split_path(path: str) -> tuple[str, str]:

@@ -23,8 +23,8 @@ SIGNED_CHUNKS = ("STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-AWS4-HMAC-SHA2
 UNSIGNED_CHUNKS = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 MAX_DOCUMENT = 8 * 1024 * 1024
 """Bytes of a body that is a document: a list of 10,000 parts with checksums has about 2 MB."""
-MAX_SLOW = 16 * 1024 * 1024
-"""Bytes up to which a checksum is computed that only plain Python can compute: about two seconds."""
+MAX_SLOW = 4 * 1024 * 1024
+"""Bytes up to which a checksum is computed that only plain Python can compute: about half a second."""
 
 
 class ReceivedBody:

@@ -632,6 +632,7 @@ export interface Job {
   abandoned: boolean;
   cluster: string;
   lease: number;
+  keep_alive: number | null;
   attempt: number;
   attempts: Attempt[];
   wait_until: number | null;
@@ -742,6 +743,7 @@ export interface JobSpec {
   disable_output_compression: boolean;
   network_isolation: boolean;
   after: string[];
+  notes: string[];
   revision: Revision | null;
   submitted_at: number;
 }

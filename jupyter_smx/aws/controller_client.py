@@ -93,9 +93,12 @@ class ControllerClient:
         """List live pools."""
         return (await self._request("list_pools", _Pools)).pools
 
-    async def set_keep_alive(self, ref: str, seconds: int) -> PoolSummary:
-        """Keep an available pool for ``seconds`` from now; 0 releases it."""
-        return await self._request("extend_pool", PoolSummary, ref, body={"keep_alive": seconds})
+    async def set_keep_alive(self, ref: str, seconds: int) -> Job:
+        """Keep the pool of a job for ``seconds`` after it or, once it has ended, from now; 0 releases the pool.
+
+        :raises ResourceInUseError: it has ended, and retains no pool.
+        """
+        return await self._request("update_job", Job, ref, body={"keep_alive": seconds})
 
     async def engine_info(self, engine: str) -> EngineInfo:
         """Return the facts of an engine; one request for each."""

@@ -38,6 +38,7 @@ Action = Literal[
     "delete_job",
     "stop_job",
     "interrupt_job",
+    "update_job",
     "rerun_job",
     "get_job_shell",
     "read_log",
@@ -233,6 +234,15 @@ ROUTES: tuple[Route[Action], ...] = (
         "Job; 400 if it is not a spot job, 409 if it has no hosts",
         proxy=Proxy(),
         unrepeatable="a second one may interrupt the next attempt",
+    ),
+    Route(
+        "PATCH",
+        "jobs/{ref}",
+        "update_job",
+        "Set the keep-alive of a job: it counts after the job or, once it has ended, from now for the pool it retains.",
+        "Job; 409 if it has ended and retains no pool",
+        body='{"keep_alive"}',
+        unrepeatable="a pool that is released by 0 is retained no more for a second request",
     ),
     Route(
         "POST",

@@ -171,5 +171,6 @@ class NamedJobs:
             has_images=info.images,
             instance_types=tuple(each.name for each in known),
             images=self.settings.images,
+            keep_alive_cap=info.keep_alive_cap,
             processing_keep_alive=self.settings.processing_keep_alive,
         )

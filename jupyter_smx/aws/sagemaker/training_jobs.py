@@ -8,7 +8,7 @@ from jupyter_smx import controller_launch
 from jupyter_smx.aws.sagemaker.describe import describe_training, job_arn
 from jupyter_smx.aws.sagemaker.errors import aws_error, unknown_training_job_error, validation_error
 from jupyter_smx.aws.sagemaker.requests.training import translate_training
-from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.errors import ResourceInUseError, SmxError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from jupyter_smx.aws.controller_client import BilledJob
     from jupyter_smx.aws.sagemaker.jobs import NamedJobs
     from jupyter_smx.aws.service import Caller, Operation
-    from jupyter_smx.model.records.event import PoolSummary
 
 _NAME = "TrainingJobName"
 
@@ -59,14 +58,15 @@ class TrainingJobs:
         return {}
 
     async def update(self, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
-        """Change the keep-alive of the warm pool that a training job retains; other members change nothing."""
+        """Change the keep-alive of a training job, also of the pool that it retains; other members change nothing."""
         job = (await self._find(request)).job
         resources = request.get("ResourceConfig")
         if resources is not None:
             seconds = resources["KeepAlivePeriodInSeconds"]
             try:
-                pool = await self._pool_of(job.name)
-                await self._jobs.controller.set_keep_alive(pool.id, seconds)
+                await self._jobs.controller.set_keep_alive(job.id, seconds)
+            except ResourceInUseError as error:
+                raise validation_error(f"The keep-alive of {job.name} cannot be updated: {error}") from error
             except SmxError as error:
                 raise aws_error(error) from error
             self._jobs.requests.set_keep_alive(job.id, seconds)
@@ -80,11 +80,3 @@ class TrainingJobs:
 
     async def _find(self, request: Mapping[str, Any]) -> BilledJob:
         return await self._jobs.find_or_raise("train", request[_NAME], unknown_training_job_error())
-
-    async def _pool_of(self, name: str) -> PoolSummary:
-        for pool in await self._jobs.controller.pools():
-            if pool.last_job == name and not pool.job:
-                return pool
-        raise validation_error(
-            f"The keep-alive of {name} cannot be updated: it has no warm pool with the status Available."
-        )

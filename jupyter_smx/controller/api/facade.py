@@ -38,6 +38,7 @@ from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.model.text import engine_kind
 from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.lifecycle import keep_alive
+from jupyter_smx.policy.limits import HARD_KEEP_ALIVE
 from jupyter_smx.policy.scheduling import capacity, machine_sharing, placement, reuse
 
 if TYPE_CHECKING:
@@ -219,6 +220,23 @@ class ControllerFacade:
         """
         return self._reconciler.desired_state.interrupt(self._live_state.job(ref))
 
+    async def set_keep_alive(self, ref: str, seconds: int) -> Job:
+        """Set the keep-alive of a job: it counts after the job, or from now for the pool that the job retains.
+
+        :raises ResourceInUseError: the job has ended, and retains no pool.
+        :raises ResourceLimitError: over the administrator's cap.
+        """
+        job = self._live_state.job(ref)
+        if job.id in self._live_state.jobs:
+            keep_alive.check(seconds, self._live_state.limits)
+            self._live_state.save(jobs=[replace(self._live_state.jobs[job.id], keep_alive=seconds)])
+            return self._live_state.job(job.id)
+        pool = next((pool for pool, holder in self._live_state.holders.items() if holder.id == job.id), None)
+        if pool is None:
+            raise keep_alive.holder_error(job)
+        await self.extend(pool, seconds)
+        return self._live_state.job(job.id)
+
     def delete(self, ref: str) -> Job:
         """Delete the record of a finished job, as SageMaker allows it.
 
@@ -379,7 +397,13 @@ class ControllerFacade:
         self._check_engine(name)
         declared = self._engine_of(name).capabilities
         interpreters = "local" if declared.images else declared.interpreters
-        return EngineInfo(name=name, interpreters=interpreters, same_paths=declared.same_paths, images=declared.images)
+        return EngineInfo(
+            name=name,
+            interpreters=interpreters,
+            same_paths=declared.same_paths,
+            images=declared.images,
+            keep_alive_cap=min(self._live_state.limits.keep_alive_cap, HARD_KEEP_ALIVE),
+        )
 
     async def engine_names(self, engine: str = "") -> EngineNames:
         """List the names of engines, and the names of options on one of them.

@@ -34,6 +34,12 @@ class RerunRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     submitted_at: float = 0.0
 
 
+class JobUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``PATCH /v1/jobs/{ref}``: seconds."""
+
+    keep_alive: int
+
+
 class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of ``POST /v1/plan``."""
 
@@ -111,6 +117,12 @@ def interrupt_job(request: ApiHandler) -> Answer:
     return job_answer(request.facade, request.facade.interrupt(request.ref))
 
 
+async def update_job(request: ApiHandler) -> Answer:
+    """Set the keep-alive of a job, or of the pool that it retains."""
+    job = await request.facade.set_keep_alive(request.ref, request.body(JobUpdate).keep_alive)
+    return job_answer(request.facade, job)
+
+
 async def get_job_shell(request: ApiHandler) -> Answer:
     """Return the command that opens a shell on a host of a job."""
     shells = request.facade.shell_commands
@@ -168,6 +180,7 @@ ACTIONS: Actions = {
     "delete_job": delete_job,
     "stop_job": stop_job,
     "interrupt_job": interrupt_job,
+    "update_job": update_job,
     "rerun_job": rerun_job,
     "get_job_shell": get_job_shell,
     "get_metrics": get_metrics,

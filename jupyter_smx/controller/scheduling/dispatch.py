@@ -158,7 +158,7 @@ class Dispatcher:
         """Send a job to those of its hosts that do not have it."""
         hosts = named_hosts(job.spec.instance_groups)
         # A host that is done waits for the others, also without a controller; at the end all get new deadlines.
-        seconds = keep_alive.keep_alive_after(job.spec, self._live_state.clusters.get(job.cluster))
+        seconds = keep_alive.keep_alive_after(job.wanted_keep_alive(), self._live_state.clusters.get(job.cluster))
         linger = job.spec.max_run if len(hosts) > 1 else 0
         grace = self._live_state.limits.grace
         own_gpus = self._engine_of(job.spec.engine).capabilities.own_gpus

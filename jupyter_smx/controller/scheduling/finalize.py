@@ -148,8 +148,9 @@ class JobFinalizer:
         )
         remark = _final_message(over, judged, runtime) or (abandonment.STOPPED if runtime.is_release_pending else "")
         finished = transitions.advance(over, judged.state, now, remark)
+        has_other_deadline = self._has_other_deadline(job, runtime)
         self._write(finished, _reason_to_release(runtime, judged), idle_from=_idle_from(finished, at, now))
-        if len(runtime.hosts) > 1:
+        if has_other_deadline:
             self._send_deadline(job)
         if trouble is None:
             self._schedule_forget(job, runtime)
@@ -287,7 +288,9 @@ class JobFinalizer:
         if keep is None:
             others = [other for other in self._live_state.clusters.values() if other.id != cluster.id]
             limits = self._live_state.limits
-            cluster = replace(cluster, keep_alive=keep_alive.keep_alive_after(job.spec, cluster))
+            # It may have been set while the outputs were collected.
+            job = replace(job, keep_alive=self._live_state.jobs.get(job.id, job).keep_alive)
+            cluster = replace(cluster, keep_alive=keep_alive.keep_alive_after(job.wanted_keep_alive(), cluster))
             keep = keep_alive.decide_after_job(cluster, keep_alive.pool_keep_alive(cluster), others, limits, idle_from)
             waits = job.spec.array is not None and self._live_state.job_queue.has_queued_tasks(job.spec.array.id)
             left = keep_alive.remaining_seconds(cluster, limits, idle_from)
@@ -363,6 +366,13 @@ class JobFinalizer:
         failed = transitions.advance(told, SecondaryStatus.FAILED, now, reason)
         self._write(failed, _UNHEALTHY, idle_from=now)
         self.on_outcome(failed)
+
+    def _has_other_deadline(self, job: Job, runtime: JobRuntime) -> bool:
+        """Return True if agents must be sent their deadline after a job.
+
+        They have the keep-alive of the request, and a host that was done before the others has waited for them.
+        """
+        return len(runtime.hosts) > 1 or self._live_state.jobs.get(job.id, job).keep_alive is not None
 
     def _send_deadline(self, job: Job) -> None:
         cluster = self._live_state.clusters.get(job.cluster)

@@ -164,6 +164,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """Its stop does not wait for hosts that cannot be reached."""
     cluster: str = ""
     lease: int = 0
+    keep_alive: int | None = None
+    """Keep-alive in seconds that was set after the submission; None if that of the request counts."""
     attempt: int = 1
     """The run of the code at hand, from 1; each retry is another one."""
     attempts: tuple[Attempt, ...] = ()
@@ -216,6 +218,10 @@ class Job(Struct, frozen=True, kw_only=True):
     def status(self) -> Status:
         """SageMaker's ``Status`` for the step the job is at."""
         return status_of(self.state)
+
+    def wanted_keep_alive(self) -> int | None:
+        """Return the keep-alive in seconds that counts: the last one that was set, else that of the request."""
+        return self.spec.keep_alive if self.keep_alive is None else self.keep_alive
 
     def failure_cause(self) -> str:
         """Return why the job failed, without the cure; "" if it did not."""

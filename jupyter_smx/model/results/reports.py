@@ -20,13 +20,15 @@ class EngineInfo(Struct, frozen=True, kw_only=True):
     """Facts of an engine for a submitter: the machine of ``--python``'s interpreters.
 
     ``same_paths`` is True if its hosts see the files of the submitter's machine, so that none is sent.
-    ``images`` is True if its hosts are made of the image that the job names.
+    ``images`` is True if its hosts are made of the image that the job names. ``keep_alive_cap`` is the longest
+    keep-alive in seconds that the administrator allows.
     """
 
     name: str
     interpreters: Literal["local", "remote"] = "local"
     same_paths: bool = True
     images: bool = False
+    keep_alive_cap: int = 21_600
 
 
 class EngineNames(Struct, frozen=True, kw_only=True):

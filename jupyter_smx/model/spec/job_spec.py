@@ -165,6 +165,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Its hosts reach each other and nothing else (``EnableNetworkIsolation``)."""
     after: tuple[str, ...] = ()
     """Ids of the jobs and arrays that must have completed before this one begins."""
+    notes: tuple[str, ...] = ()
+    """Sentences of the submitter about its request, which the reason of the start begins with."""
     revision: Revision | None = None
     submitted_at: float = 0.0
     """Seconds since the epoch on the submitter's clock, when its magic began to run."""

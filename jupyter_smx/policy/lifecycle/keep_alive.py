@@ -7,6 +7,7 @@ none                      a kept pool keeps its keep-alive, which begins again; 
 0                         the pool ends with the job
 up to the cap             granted
 over the cap              refused at submission, with the cap and its source
+set while the job runs    counts after the job in the place of its own
 quota of the type full    granted at submission, said in ``why``; not kept at the end
 chain older than its end  not kept
 allocation ends before    kept up to the end of the allocation; an extension beyond it is refused
@@ -37,7 +38,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.model.errors import ResourceLimitError, ValidationError
+from jupyter_smx.model.errors import ResourceInUseError, ResourceLimitError, ValidationError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.instance import InstanceGroup
-    from jupyter_smx.model.spec.job_spec import JobSpec
 
 HAND_OVER = 45
 """Seconds; an agent waits a minute after a job without keep-alive, so it never ends before this time is over."""
@@ -112,6 +112,17 @@ def _count_by_type(groups: Iterable[InstanceGroup]) -> Counter[str]:
     return found
 
 
+def holder_error(job: Job) -> ResourceInUseError:
+    """Make the refusal to change the keep-alive of a job that has ended and retains no pool."""
+    return ResourceInUseError(
+        f"{job.name} retains no warm pool.",
+        field="job",
+        value=job.name,
+        rule="The keep-alive of a job can change while it runs, and then until another job takes its pool.",
+        cure="Start the next job with --keep-alive.",
+    )
+
+
 def remaining_pool_lifetime(cluster: Cluster, limits: Limits, now: float) -> int:
     """Return the seconds for which hosts may still be kept; less than 1 if they are too old."""
     return int(cluster.created_at + limits.max_keep_alive_chain - now)
@@ -159,10 +170,10 @@ def pool_keep_alive(cluster: Cluster) -> int:
     return max(0, round(cluster.expires_at - cluster.available_since))
 
 
-def keep_alive_after(spec: JobSpec, cluster: Cluster | None) -> int:
-    """Return the keep-alive in seconds that counts after a job: its own or, if it names none, that of its pool."""
-    if spec.keep_alive is not None:
-        return spec.keep_alive
+def keep_alive_after(wanted: int | None, cluster: Cluster | None) -> int:
+    """Return the keep-alive in seconds that counts after a job: ``wanted`` or, if that is None, that of its pool."""
+    if wanted is not None:
+        return wanted
     return pool_keep_alive(cluster) if cluster is not None else 0
 
 
@@ -190,7 +201,7 @@ def decide_after_task(job: Job, keep: KeepDecision, left: int, *, others_wait: b
     ``left`` is the number of seconds after which the hosts are too old to be kept.
     """
     array = job.spec.array
-    if array is None or keep.seconds > 0 or job.spec.keep_alive or not others_wait or left < 1:
+    if array is None or keep.seconds > 0 or job.wanted_keep_alive() or not others_wait or left < 1:
         return keep
     return KeepDecision(min(HAND_OVER, left), f"Kept for the next task of {array.name}.", array.id)
 

@@ -217,9 +217,9 @@ def _queued_reason(reason: str, ahead: int) -> Why:
 
 
 def _end_notes(spec: JobSpec, world: PlacementSnapshot, limits: Limits, pool: Cluster | None) -> tuple[str, ...]:
-    """Return notes before the start about surprises at the end: helpers that end, and the fate of the pool."""
-    helpers = helper_notes(spec.instance_groups)
-    seconds = keep_alive.keep_alive_after(spec, pool)
+    """Return the submitter's notes, and those about surprises at the end: ends of helpers, fate of the pool."""
+    helpers = (*spec.notes, *helper_notes(spec.instance_groups))
+    seconds = keep_alive.keep_alive_after(spec.keep_alive, pool)
     if seconds <= 0:
         cause = "no --keep-alive" if spec.keep_alive is None else "--keep-alive 0"
         return (*helpers, f"This job has {cause}, so the pool ends with it.") if pool is not None else helpers

@@ -149,3 +149,22 @@ async def test_tags_are_kept_beside_the_job(calls: Calls) -> None:
     await calls("DeleteTrainingJob", TrainingJobName="tagged")
     assert (await calls.error("ListTags", ResourceArn=arn))[0] == "ValidationException"
     assert (await calls("CreateTrainingJob", **calls.training("tagged", "print(1)")))["TrainingJobArn"] == arn
+
+
+async def test_a_keep_alive_above_the_limit_is_shortened_and_one_of_a_running_job_counts_after_it(calls: Calls) -> None:
+    """Cases 16 and 20."""
+    resources = {"InstanceCount": 1, "InstanceType": "ml.m5.large", "VolumeSizeInGB": 30}
+    keep = {"ResourceConfig": {**resources, "KeepAlivePeriodInSeconds": 21_600}}
+    started = calls.bucket / "started"
+    wait = f"import os, time\nwhile not os.path.exists({str(started)!r}): time.sleep(0.05)"
+    await calls("CreateTrainingJob", **calls.training("long", wait, **keep))
+    assert (await calls.controller.job("long")).job.spec.keep_alive == 3_600
+    await calls("UpdateTrainingJob", TrainingJobName="long", ResourceConfig={"KeepAlivePeriodInSeconds": 1_800})
+    started.touch()
+    found = await calls.end("long")
+    assert found["ResourceConfig"]["KeepAlivePeriodInSeconds"] == 1_800
+    (pool,) = await calls.controller.pools()
+    assert pool.expires_at == pytest.approx(found["TrainingEndTime"].timestamp() + 1_800, abs=2)
+    notes = (await calls.controller.job("long")).job.why.notes
+    assert any("21600 is above the limit of 3600 seconds" in note for note in notes)
+    assert any(note.startswith("Image ") for note in notes)

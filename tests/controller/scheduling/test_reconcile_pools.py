@@ -252,6 +252,39 @@ def test_an_engine_that_cannot_keep_hosts_for_longer_says_so_and_may_keep_them_f
     assert sim.pools() == []
 
 
+def test_a_keep_alive_that_is_set_while_the_job_runs_counts_after_it(sim: Simulation) -> None:
+    job = sim.submit(keep_alive=60)
+    sim.pass_time(START)
+    sim.call(lambda: sim.controller.facade.set_keep_alive(job, 900))
+    assert (sim.job(job).spec.keep_alive, sim.job(job).keep_alive) == (60, 900)
+    sim.end_job(job)
+    (pool,) = sim.pools()
+    assert (pool.keep_alive, pool.expires_at) == (900, sim.world.clock() + 900)
+    sim.pass_time(100)
+    sim.call(lambda: sim.controller.facade.set_keep_alive(job, 300))
+    assert sim.pools()[0].expires_at == sim.world.clock() + 300
+    assert sim.world.live_hosts()
+    sim.pass_time(301)
+    assert pool_status(sim, job)[0] == "Terminated"
+
+
+def test_a_keep_alive_that_is_set_to_zero_while_the_job_runs_keeps_no_hosts(sim: Simulation) -> None:
+    job = sim.submit(keep_alive=60)
+    sim.pass_time(START)
+    sim.call(lambda: sim.controller.facade.set_keep_alive(job, 0))
+    sim.end_job(job)
+    assert pool_status(sim, job)[0] == "Terminated"
+    with pytest.raises(ResourceInUseError, match="retains no warm pool"):
+        sim.call(lambda: sim.controller.facade.set_keep_alive(job, 60))
+
+
+def test_no_keep_alive_of_a_running_job_is_set_beyond_the_cap(sim: Simulation) -> None:
+    job = sim.submit(keep_alive=60)
+    with pytest.raises(ResourceLimitError):
+        sim.call(lambda: sim.controller.facade.set_keep_alive(job, LIMITS.keep_alive_cap + 1))
+    assert sim.job(job).keep_alive is None
+
+
 def test_zero_releases_a_pool_at_once_and_its_job_is_billed_until_then(sim: Simulation) -> None:
     job = sim.run_to_end(keep_alive=600)
     sim.pass_time(40)

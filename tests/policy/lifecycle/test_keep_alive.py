@@ -86,9 +86,9 @@ def test_an_extension_beyond_the_allocation_is_refused_with_the_time_that_is_lef
 
 @pytest.mark.parametrize(("job", "after"), [(None, 3_600), (0, 0), (60, 60)])
 def test_keep_alive_after_a_job_is_its_own_or_if_it_names_none_that_of_the_pool(job: int | None, after: int) -> None:
-    assert keep_alive.keep_alive_after(a_spec(keep_alive=job), a_cluster(keep_alive=3_600)) == after
-    assert keep_alive.keep_alive_after(a_spec(keep_alive=job), a_cluster(expires_at=None)) == (job or 0)
-    assert keep_alive.keep_alive_after(a_spec(keep_alive=job), None) == (job or 0)
+    assert keep_alive.keep_alive_after(job, a_cluster(keep_alive=3_600)) == after
+    assert keep_alive.keep_alive_after(job, a_cluster(expires_at=None)) == (job or 0)
+    assert keep_alive.keep_alive_after(job, None) == (job or 0)
 
 
 def test_pool_keep_alive_of_a_record_of_an_earlier_version_is_the_time_that_it_is_idle() -> None:

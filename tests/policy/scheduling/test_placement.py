@@ -215,6 +215,12 @@ def test_a_module_that_could_not_be_preloaded_is_named_with_its_reason() -> None
     assert silent.why.notes == ("Already imported: numpy.",)
 
 
+def test_notes_of_the_submitter_are_in_the_reason_of_a_cold_and_of_a_warm_start() -> None:
+    spec = a_spec(keep_alive=60, notes=("Image X: runs this Python.",))
+    for world in (placement.PlacementSnapshot(), world_of(a_cluster())):
+        assert place(spec, world).why.notes == spec.notes
+
+
 def test_a_job_that_will_end_the_pool_is_told_so_before() -> None:
     ends = place(a_spec(keep_alive=0), world_of(a_cluster(keep_alive=600)))
     assert ends.why.notes == ("This job has --keep-alive 0, so the pool ends with it.",)

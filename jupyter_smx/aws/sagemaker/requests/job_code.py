@@ -62,7 +62,7 @@ def build_spec(
         interpreters_of=lambda _engine: interpreters,
     )
     spec = request.build_spec("", 0, here, submitted_at)
-    spec = replace(spec, hyperparameters=dict(found.hyperparameters))
+    spec = replace(spec, hyperparameters=dict(found.hyperparameters), notes=found.notes)
     return _with_files(spec, request.code_files())
 
 

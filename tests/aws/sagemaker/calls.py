@@ -52,6 +52,7 @@ class Calls:
         self.service = service
         self.controller = controller
         self.bucket = bucket
+        self.requests = bucket.parents[1] / "aws" / "requests"
         self._numbers = itertools.count(1)
 
     async def __call__(self, operation: str, *, agent: str = "Boto3/1.44.8", call: str = "", **members: Any) -> Any:

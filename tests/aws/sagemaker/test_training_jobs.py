@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import tarfile
 import time
 from typing import TYPE_CHECKING
 
 import pytest
-from calls import BUCKET, ROLE
+from calls import BUCKET, ROLE, SDK_2, WAITER
 
 if TYPE_CHECKING:
     from calls import Calls
@@ -168,3 +169,64 @@ async def test_a_keep_alive_above_the_limit_is_shortened_and_one_of_a_running_jo
     notes = (await calls.controller.job("long")).job.why.notes
     assert any("21600 is above the limit of 3600 seconds" in note for note in notes)
     assert any(note.startswith("Image ") for note in notes)
+
+
+async def test_the_local_engine_refuses_network_isolation_with_the_cure(calls: Calls) -> None:
+    """Case 75; nothing of the request stays."""
+    code, text = await calls.error("CreateTrainingJob", **calls.training("alone", "pass", EnableNetworkIsolation=True))
+    assert code == "ValidationException"
+    assert "cannot isolate its hosts from the network" in text
+    assert (await calls.error("DescribeTrainingJob", TrainingJobName="alone"))[1] == "Requested resource not found."
+    assert list(calls.requests.iterdir()) == []
+
+
+async def test_the_first_answer_for_an_sdk_comes_at_the_end_and_a_waiter_may_go_away(calls: Calls) -> None:
+    """Case 10 without boto3's own sleep, and section 8.3 of the fact sheet."""
+    started = calls.bucket / "started"
+    wait = f"import os, time\nwhile not os.path.exists({str(started)!r}): time.sleep(0.05)"
+    await calls("CreateTrainingJob", **calls.training("held", wait))
+    gone = asyncio.ensure_future(calls("DescribeTrainingJob", TrainingJobName="held", agent=WAITER))
+    held = asyncio.ensure_future(calls("DescribeTrainingJob", TrainingJobName="held", agent=SDK_2))
+    seen = await calls("DescribeTrainingJob", TrainingJobName="held")
+    assert seen["TrainingJobStatus"] == "InProgress"
+    assert not gone.done()
+    assert not held.done()
+    gone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    started.touch()
+    assert (await held)["TrainingJobStatus"] == "Completed"
+
+
+async def test_a_channel_is_the_folder_of_its_bucket_and_a_file_stays_there(calls: Calls) -> None:
+    uri = calls.put("data/train/a.csv", "1,2").removesuffix("/a.csv")
+    calls.put("data/more/b.csv", "3")
+    script = (
+        "import os\n"
+        "print(open('/opt/ml/input/data/train/a.csv').read(), os.listdir(os.environ['SM_CHANNEL_FAST']))\n"
+        "open('/opt/ml/output/data/seen', 'w').write('x')"
+    )
+    source = {"S3DataType": "S3Prefix", "S3DataDistributionType": "FullyReplicated"}
+    channels = [
+        {"ChannelName": "train", "DataSource": {"S3DataSource": {**source, "S3Uri": uri}}},
+        {
+            "ChannelName": "fast",
+            "DataSource": {"S3DataSource": {**source, "S3Uri": uri.replace("train", "more")}},
+            "InputMode": "FastFile",
+        },
+    ]
+    found = await calls.train("inputs", script, InputDataConfig=channels)
+    assert found["TrainingJobStatus"] == "Completed", found.get("FailureReason")
+    assert found["InputDataConfig"] == channels
+    assert (calls.bucket / "data/train/a.csv").read_text() == "1,2"
+    assert (calls.bucket / "inputs/output/output.tar.gz").exists()
+
+
+async def test_two_archives_of_one_source_have_one_name(calls: Calls) -> None:
+    """Pitfall 10.10: each ``fit`` packs the same files into other bytes."""
+    await calls.train("one", "print(1)")
+    await calls.train("two", "print(1)")
+    archives = [(calls.bucket / name / "source/sourcedir.tar.gz").read_bytes() for name in ("one", "two")]
+    assert archives[0] != archives[1]
+    digests = {(await calls.controller.job(name)).job.spec.source_dir.sha256 for name in ("one", "two")}
+    assert len(digests) == 1

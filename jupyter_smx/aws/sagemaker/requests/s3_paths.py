@@ -46,9 +46,10 @@ def find_source(uri: str, root: Path | None, recorded: str = "") -> str:
     :raises AwsError: nothing is there.
     """
     path = local_path(uri, root)
-    if root is None or os.path.isfile(path) or _has_files(path):  # noqa: PTH113 - text
+    is_folder = uri.endswith("/")
+    if root is None or (os.path.isfile(path) and not is_folder) or _has_files(path):  # noqa: PTH113 - text
         return path
-    if not uri.endswith("/") and _begins_a_name(path):
+    if not is_folder and _begins_a_name(path):
         return _GLOB.sub(r"[\1]", path) + "*"
     raise validation_error(f'No S3 objects found under S3 URL "{recorded or uri}" given in input data source.')
 
@@ -71,6 +72,7 @@ def _has_files(path: str) -> bool:
 def _begins_a_name(path: str) -> bool:
     folder, part = os.path.split(path)
     try:
-        return any(name.startswith(part) for name in os.listdir(folder))  # noqa: PTH208 - text
+        with os.scandir(folder) as entries:
+            return any(entry.name.startswith(part) and (entry.is_file() or _has_files(entry.path)) for entry in entries)
     except OSError:
         return False

@@ -1,0 +1,124 @@
+"""Lists of jobs: filters, order, pages and their tokens; the filters of Search; which answers are held."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calls import SDK_2, WAITER
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_smx.aws.sagemaker.hold import FirstDescribes, hold_seconds
+from jupyter_smx.aws.sagemaker.listing import JobRow, list_page
+from jupyter_smx.aws.sagemaker.search_expression import field_values, matches
+from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
+from jupyter_smx.aws.service import AwsError
+
+START = 1_700_000_000.0
+
+
+def a_row(number: int, **members: Any) -> JobRow:
+    at = START + number
+    fields = {"id": f"{number:032x}", "name": f"job-{number}", "status": "Completed", "created_at": at}
+    return JobRow(**{**fields, "modified_at": at + 5, **members})
+
+
+def all_pages(rows: list[JobRow], request: dict[str, Any]) -> list[JobRow]:
+    found, token = [], ""
+    while True:
+        page = list_page(rows, {**request, **({"NextToken": token} if token else {})})
+        found += page.rows
+        token = page.token
+        if not token:
+            return found
+
+
+JOBS = st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.sampled_from(["Completed", "Failed"]))
+
+
+@given(
+    st.lists(JOBS, max_size=30),
+    st.integers(1, 7),
+    st.sampled_from(["Name", "CreationTime", "Status"]),
+    st.sampled_from(["Ascending", "Descending"]),
+)
+def test_pages_have_each_row_once_and_in_order(
+    made: list[tuple[str, int, str]], size: int, sort: str, order: str
+) -> None:
+    rows = [
+        a_row(at, name=name, created_at=START + at, status=status, id=f"{number:032x}")
+        for number, (name, at, status) in enumerate(made)
+    ]
+    found = all_pages(rows, {"MaxResults": size, "SortBy": sort, "SortOrder": order})
+    assert sorted(row.id for row in found) == [row.id for row in rows]
+    field = {"Name": "name", "CreationTime": "created_at", "Status": "status"}[sort]
+    values = [getattr(row, field) for row in found]
+    assert values == sorted(values, reverse=order == "Descending")
+
+
+def test_ten_rows_are_a_page_and_a_job_that_is_created_meanwhile_moves_none() -> None:
+    rows = [a_row(number) for number in range(15)]
+    first = list_page(rows, {})
+    assert [row.name for row in first.rows] == [f"job-{number}" for number in range(14, 4, -1)]
+    second = list_page([*rows, a_row(99)], {"NextToken": first.token})
+    assert [row.name for row in second.rows] == [f"job-{number}" for number in range(4, -1, -1)]
+    assert second.token == ""
+
+
+@pytest.mark.parametrize("token", ["nonsense", "bnVsbA==", "§"])
+def test_a_token_of_another_list_is_refused(token: str) -> None:
+    with pytest.raises(AwsError, match="nextToken"):
+        list_page([], {"NextToken": token})
+    other = list_page([a_row(1), a_row(2)], {"MaxResults": 1}).token
+    with pytest.raises(AwsError, match="nextToken"):
+        list_page([], {"NextToken": other, "SortBy": "Name"})
+
+
+def test_filters_are_combined() -> None:
+    rows = [a_row(1), a_row(2, status="Failed"), a_row(3, warm_pool="Available"), a_row(13)]
+    moment = datetime.fromtimestamp(START, timezone.utc)
+    for request, numbers in (
+        ({"NameContains": "JOB-1"}, [13, 1]),
+        ({"StatusEquals": "Failed"}, [2]),
+        ({"WarmPoolStatusEquals": "Available"}, [3]),
+        ({"CreationTimeAfter": moment + timedelta(seconds=1), "NameContains": "3"}, [13, 3]),
+        ({"CreationTimeBefore": moment + timedelta(seconds=2)}, [1]),
+        ({"LastModifiedTimeAfter": moment + timedelta(seconds=7)}, [13, 3]),
+        ({"LastModifiedTimeBefore": moment + timedelta(seconds=7)}, [1]),
+    ):
+        assert [row.name for row in list_page(rows, request).rows] == [f"job-{number}" for number in numbers], request
+
+
+def a_filter(name: str, value: str, operator: str = "Equals") -> dict[str, str]:
+    return {"Name": name, "Operator": operator, "Value": value}
+
+
+def test_search_finds_jobs_by_name_status_and_time() -> None:
+    values = field_values(a_row(1))
+    name, status = a_filter("TrainingJobName", "job-1"), a_filter("TrainingJobStatus", "Failed")
+    assert matches({"Filters": [name]}, values)
+    assert not matches({"Filters": [name, status]}, values)
+    assert matches({"Filters": [name, status], "Operator": "Or"}, values)
+    assert matches({"SubExpressions": [{"Filters": [status]}, {"Filters": [name]}], "Operator": "Or"}, values)
+    assert matches({"Filters": [a_filter("TrainingJobName", "a, job-1", "In")]}, values)
+    assert matches({"Filters": [a_filter("CreationTime", "2023-11-14T22:13:20Z", "GreaterThan")]}, values)
+    assert not matches({"Filters": [a_filter("CreationTime", "2023-11-14T22:13:20Z", "LessThan")]}, values)
+    for wrong in (a_filter("Metrics.loss", "1"), a_filter("CreationTime", "soon")):
+        with pytest.raises(AwsError):
+            matches({"Filters": [wrong]}, values)
+
+
+def test_a_waiter_is_held_and_an_sdk_once_after_the_create() -> None:
+    settings = SageMakerSettings(data_folder=Path("/data"), hold=8.0)
+    first = FirstDescribes()
+    first.add("a")
+    assert hold_seconds(WAITER, "a", first, settings) == 45.0
+    assert hold_seconds("Boto3/1.44.8 m/Z,b", "a", first, settings) == 0.0
+    assert [hold_seconds(SDK_2, "a", first, settings) for _ in range(2)] == [8.0, 0.0]
+    assert hold_seconds(SDK_2, "b", first, settings) == 0.0
+    first.add("c")
+    agent = "Boto3/1.44 m/D Airflow/3.3.2 AmPP/9.39.0 Caller/SageMakerTrainingOperator"
+    assert hold_seconds(agent, "c", first, settings) == 8.0

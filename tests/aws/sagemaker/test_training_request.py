@@ -1,0 +1,278 @@
+"""CreateTrainingJob as clients send it, translated: fields, code, channels, images, instance types, notes, refusals."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from calls import BUCKET, model, sdk_parameters, training_request
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_smx.aws.sagemaker.requests.instance_types import choose_type
+from jupyter_smx.aws.sagemaker.requests.training import model_uri, own_hyperparameters, translate_training
+from jupyter_smx.aws.sagemaker.requests.translation import TranslatedRequest, TranslationContext
+from jupyter_smx.aws.sagemaker.settings import ImageRule
+from jupyter_smx.aws.service import AwsError
+from jupyter_smx.model.spec.channel import Channel
+from jupyter_smx.model.spec.distribution import Distribution
+from jupyter_smx.model.spec.instance import InstanceGroup, catalogue
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CODE = f"s3://{BUCKET}/job/source/sourcedir.tar.gz"
+TYPES = tuple(catalogue())
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    bucket = tmp_path / BUCKET
+    for key in ("job/source/sourcedir.tar.gz", "data/train/a.csv", "data/train/b.csv", "data/odd[1]/a.csv"):
+        (bucket / key).parent.mkdir(parents=True, exist_ok=True)
+        (bucket / key).write_text("x")
+    (bucket / "empty").mkdir()
+    return tmp_path
+
+
+def translate(request: dict[str, Any], root: Path | None, **here: Any) -> TranslatedRequest:
+    return translate_training(request, TranslationContext(s3_root=root, instance_types=TYPES, **here))
+
+
+def refusal(request: dict[str, Any], root: Path | None, **here: Any) -> str:
+    with pytest.raises(AwsError) as caught:
+        translate(request, root, **here)
+    assert caught.value.code == "ValidationException"
+    return caught.value.message
+
+
+def a_request(**members: Any) -> dict[str, Any]:
+    return training_request("job", CODE) | members
+
+
+def a_channel(uri: str, **members: Any) -> dict[str, Any]:
+    source = {"S3DataType": "S3Prefix", "S3Uri": uri, "S3DataDistributionType": "FullyReplicated"}
+    source |= members.pop("S3DataSource", {})
+    return {"ChannelName": "train", "DataSource": {"S3DataSource": source}, **members}
+
+
+def test_an_estimators_request_has_its_fields_its_code_and_a_note_for_its_image(root: Path) -> None:
+    found = translate(a_request(RetryStrategy={"MaximumRetryAttempts": 2}), root)
+    assert found.fields == {
+        "engine": "local",
+        "job_name": "job",
+        "role": "arn:aws:iam::000000000000:role/Smx",
+        "max_run": 86_400,
+        "retries": 2,
+        "keep_alive": 0,
+    }
+    assert (found.code.source, found.code.entry_point) == (
+        str(root / BUCKET / "job/source/sourcedir.tar.gz"),
+        "train.py",
+    )
+    assert found.hyperparameters == {}
+    assert found.metrics == {"accuracy": "accuracy=([0-9.]+);"}
+    assert {each.name: each.destination for each in found.outputs} == dict.fromkeys(
+        ("model", "data"), str(root / BUCKET / "job/output")
+    )
+    (note,) = found.notes
+    assert "sagemaker-scikit-learn:1.2-1-cpu-py3: runs this notebook's Python in its place" in note
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text()))
+def test_hyperparameters_travel_unchanged_but_for_those_of_the_sdk(own: dict[str, str]) -> None:
+    mine = {name: value for name, value in own.items() if not name.startswith("sagemaker_")}
+    assert own_hyperparameters({**sdk_parameters("job", CODE), "sagemaker_estimator_module": "x", **mine}) == mine
+
+
+@pytest.mark.parametrize("quoted", [True, False])
+def test_the_code_is_named_with_quotes_and_without(root: Path, quoted: bool) -> None:
+    place = json.dumps(CODE) if quoted else CODE
+    program = '"src/fit.py"' if quoted else "src/fit.py"
+    own = {"sagemaker_submit_directory": place, "sagemaker_program": program}
+    assert translate(a_request(HyperParameters=own), root).code.entry_point == "src/fit.py"
+
+
+def test_with_network_isolation_the_code_is_in_a_channel(root: Path) -> None:
+    """What ``enable_network_isolation=True`` makes of it: a channel ``code`` with the archive."""
+    place = {"sagemaker_submit_directory": '"/opt/ml/input/data/code/sourcedir.tar.gz"', "sagemaker_program": '"a.py"'}
+    channel = {**a_channel(f"s3://{BUCKET}/job/source"), "ChannelName": "code"}
+    isolated = a_request(HyperParameters=place, EnableNetworkIsolation=True, InputDataConfig=[channel])
+    found = translate(isolated, root)
+    assert found.code.source == str(root / BUCKET / "job/source/sourcedir.tar.gz")
+    assert found.fields["network_isolation"] is True
+    assert "'other'" in refusal(
+        a_request(HyperParameters={**place, "sagemaker_submit_directory": "/opt/ml/input/data/other/a"}), root
+    )
+
+
+def test_channels_are_folders_files_and_parts_of_names(root: Path) -> None:
+    uris = ["data/train", "data/train/", "data/train/a.csv", "data/tr", "data/odd[", "data/odd[1]"]
+    sources = ["data/train", "data/train", "data/train/a.csv", "data/tr*", "data/odd[[]*", "data/odd[1]"]
+    for uri, source in zip(uris, sources, strict=True):
+        request = a_request(InputDataConfig=[a_channel(f"s3://{BUCKET}/{uri}", InputMode="FastFile")])
+        assert translate(request, root).channels == (
+            Channel(name="train", source=str(root / BUCKET / source), mode="FastFile"),
+        )
+        (hybrid,) = translate(a_request(InputDataConfig=[a_channel(f"s3://{BUCKET}/{uri}")]), None).channels
+        assert hybrid.source == f"s3://{BUCKET}/{uri}"
+
+
+@pytest.mark.parametrize("key", ["nothing", "empty", "data/train/a.csv/", "data/none"])
+def test_a_channel_without_objects_is_refused_at_the_create(root: Path, key: str) -> None:
+    uri = f"s3://{BUCKET}/{key}"
+    assert (
+        refusal(a_request(InputDataConfig=[a_channel(uri)]), root)
+        == f'No S3 objects found under S3 URL "{uri}" given in input data source.'
+    )
+
+
+@pytest.mark.parametrize("uri", ["s3://b/../../etc/passwd", "s3://../x", "/etc/passwd", "s3://b/a/./c", "s3:///x"])
+def test_no_uri_leads_out_of_the_buckets(root: Path, uri: str) -> None:
+    assert "is not an S3 URI" in refusal(a_request(InputDataConfig=[a_channel(uri)]), root)
+    assert "is not an S3 URI" in refusal(a_request(OutputDataConfig={"S3OutputPath": uri}), root)
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"InputMode": "Pipe"}, "FastFile"),
+        ({"CompressionType": "Gzip"}, "gzip"),
+        ({"RecordWrapperType": "RecordIO"}, "records"),
+        ({"ShuffleConfig": {"Seed": 1}}, "shuffle"),
+        ({"S3DataSource": {"S3DataType": "AugmentedManifestFile"}}, "manifest"),
+        ({"S3DataSource": {"S3DataType": "Converse"}}, "S3Prefix"),
+        ({"DataSource": {"FileSystemDataSource": {"FileSystemId": "fs-1"}}}, "EFS"),
+    ],
+)
+def test_what_no_channel_here_has_is_refused_with_the_cure(root: Path, members: dict[str, Any], words: str) -> None:
+    text = refusal(a_request(InputDataConfig=[a_channel(f"s3://{BUCKET}/data/train", **members)]), root)
+    assert words in text
+    assert "--input" not in text
+    plain = a_channel(f"s3://{BUCKET}/data/train", CompressionType="None", RecordWrapperType="None")
+    assert translate(a_request(InputDataConfig=[plain]), root).channels
+
+
+def test_every_instance_type_of_the_api_runs_and_no_other_one() -> None:
+    """Cases 17 and 18."""
+    named = model().shape_for("TrainingInstanceType").enum
+    assert len(named) > 200
+    for name in named:
+        chosen = choose_type(name, TYPES)
+        assert chosen.name in TYPES
+        assert bool(chosen.note) == (chosen.name != name)
+    assert choose_type("ml.m7i.48xlarge", ("ml.m5.large", "ml.m5.24xlarge", "local")).name == "ml.m5.24xlarge"
+    assert choose_type("ml.q9.large", ("ml.m5.large", "local")).name == "local"
+    for wrong in ("ml.nonsense", "nonsense", "ml.m5", "m5.large"):
+        with pytest.raises(AwsError, match="instanceType"):
+            choose_type(wrong, TYPES)
+
+
+def test_a_distribution_of_sdk_2_is_that_of_the_job(root: Path) -> None:
+    own = sdk_parameters("job", CODE) | {
+        "sagemaker_mpi_enabled": "true",
+        "sagemaker_mpi_num_of_processes_per_host": "2",
+        "sagemaker_distribution_instance_groups": '["gpus"]',
+    }
+    groups = [
+        {"InstanceType": "ml.m5.large", "InstanceCount": 2, "InstanceGroupName": name} for name in ("gpus", "data")
+    ]
+    request = a_request(HyperParameters=own, ResourceConfig={"InstanceGroups": groups, "VolumeSizeInGB": 30})
+    found = translate(request, root)
+    assert found.distribution == Distribution(runner="mpi", processes=2, groups=("gpus",))
+    assert found.groups == tuple(
+        InstanceGroup(name=name, instance_type="ml.m5.large", instance_count=2) for name in ("gpus", "data")
+    )
+
+
+def test_entry_points_of_containers_are_commands(root: Path) -> None:
+    algorithm = {
+        "TrainingImage": "smx.local/python:3.11",
+        "TrainingInputMode": "File",
+        "ContainerEntrypoint": ["/bin/bash", "/opt/ml/input/data/x/job_driver.sh"],
+        "ContainerArguments": ["--region", "us-east-1"],
+    }
+    request = a_request(AlgorithmSpecification=algorithm)
+    del request["HyperParameters"]
+    found = translate(request, root)
+    assert found.code.command == (*algorithm["ContainerEntrypoint"], *algorithm["ContainerArguments"])
+    assert found.notes == ()
+
+
+KMEANS = "382416733822.dkr.ecr.us-east-1.amazonaws.com/kmeans:1"
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        (KMEANS, "built-in algorithm of SageMaker: there is no script"),
+        ("763104351884.dkr.ecr.us-east-1.amazonaws.com/mxnet-training:1.9.0-cpu-py38", "only in that image"),
+        ("123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/own:latest", "is private"),
+    ],
+)
+def test_images_that_nothing_here_stands_for_are_refused(root: Path, image: str, words: str) -> None:
+    """Case 74."""
+    algorithm = {"TrainingImage": image, "TrainingInputMode": "File"}
+    assert words in refusal(a_request(AlgorithmSpecification=algorithm), root)
+    without_script = a_request(AlgorithmSpecification=algorithm, HyperParameters={"k": "10"})
+    assert "there is no script" in refusal(without_script, root)
+    on_docker = translate(without_script, root, engine="docker", has_images=True)
+    assert on_docker.fields["image"] == image
+    assert on_docker.code.entry_point == ""
+
+
+def test_the_operator_names_interpreters_of_images(root: Path) -> None:
+    rules = (ImageRule(pattern="xgboost", python="a"), ImageRule(pattern=r"scikit-learn:1\.2", python="conda:sk12"))
+    found = translate(a_request(), root, images=rules)
+    assert found.python == "conda:sk12"
+    assert found.notes[0].endswith("runs the Python conda:sk12 in its place.")
+
+
+def test_fields_without_an_effect_are_noted_and_others_refused(root: Path) -> None:
+    """Case 76; what every SDK sends has no note."""
+    assert len(translate(a_request(ExperimentConfig={"RunName": "x"}), root).notes) == 1
+    many = {
+        "VpcConfig": {"Subnets": ["subnet-1"], "SecurityGroupIds": ["sg-1"]},
+        "OutputDataConfig": {"S3OutputPath": f"s3://{BUCKET}/", "KmsKeyId": "key"},
+        "RemoteDebugConfig": {"EnableRemoteDebug": False},
+        "EnableInterContainerTrafficEncryption": True,
+        "NewOfNextYear": {"On": True},
+    }
+    notes = translate(a_request(**many), root).notes[1:]
+    assert [note.partition(":")[0] for note in notes] == [
+        "EnableInterContainerTrafficEncryption",
+        "OutputDataConfig.KmsKeyId",
+        "VpcConfig",
+        "NewOfNextYear",
+    ]
+    algorithm = {"AlgorithmName": "arn:aws:sagemaker:us-east-1:1:algorithm/x", "TrainingInputMode": "File"}
+    assert "AlgorithmSpecification.AlgorithmName is not supported" in refusal(
+        a_request(AlgorithmSpecification=algorithm), root
+    )
+
+
+@pytest.mark.parametrize(("wanted", "kept", "notes"), [(None, 0, 0), (0, 0, 0), (3_600, 3_600, 0), (21_600, 3_600, 1)])
+def test_a_keep_alive_is_that_of_the_request_up_to_the_limit(
+    root: Path, wanted: int | None, kept: int, notes: int
+) -> None:
+    """Case 16. A job without a keep-alive ends its pool, as on SageMaker."""
+    resources = {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1}
+    resources |= {} if wanted is None else {"KeepAlivePeriodInSeconds": wanted}
+    found = translate(a_request(ResourceConfig=resources), root, keep_alive_cap=3_600)
+    assert (found.fields["keep_alive"], len(found.notes) - 1) == (kept, notes)
+
+
+def test_spot_checkpoints_and_an_uncompressed_model(root: Path) -> None:
+    request = a_request(
+        EnableManagedSpotTraining=True,
+        StoppingCondition={"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 120},
+        CheckpointConfig={"S3Uri": f"s3://{BUCKET}/cp/", "LocalPath": "/opt/ml/cp"},
+        OutputDataConfig={"S3OutputPath": f"s3://{BUCKET}/out/", "CompressionType": "NONE"},
+    )
+    found = translate(request, root)
+    expected = {"spot": True, "max_run": 60, "max_wait": 120, "disable_output_compression": True}
+    expected |= {"checkpoint": str(root / BUCKET / "cp"), "checkpoint_local_path": "/opt/ml/cp"}
+    assert expected.items() <= found.fields.items()
+    assert found.outputs[0].destination == str(root / BUCKET / "out/job/output/model")
+    assert model_uri(request) == f"s3://{BUCKET}/out/job/output/model/"

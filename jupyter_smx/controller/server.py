@@ -116,7 +116,7 @@ class ControllerServer:
         self.server = make_server(self._handler_services(facade), min(IDLE_CONNECTION, idle_exit))
 
     def _new_log_collector(self, folder: DataFolder, limit: int, engine_of: Callable[[str], Engine]) -> LogCollector:
-        return LogCollector(
+        collector = LogCollector(
             folder.jobs,
             self._agents,
             self._on_log_growth,
@@ -124,6 +124,8 @@ class ControllerServer:
             spool_of=partial(_spool_of, engine_of),
             is_network=bool(folder.network_type),
         )
+        collector.clock = time.time
+        return collector
 
     def _new_finalizer(self, engine_of: Callable[[str], Engine]) -> JobFinalizer:
         finalizer = JobFinalizer(

@@ -14,6 +14,7 @@ from jupyter_smx.agent.system.resources.log_limit import MAX_STEP
 from jupyter_smx.agent.wire import MAX_BODY
 from jupyter_smx.controller.telemetry.log_copy import LogCopy
 from jupyter_smx.controller.telemetry.log_disk import LogDisk, write_piece
+from jupyter_smx.controller.telemetry.log_times import times_path
 from jupyter_smx.controller.transfer.host_spool import empty_copied, free_copied, raise_if_temporary, spool_location
 from jupyter_smx.controller.transfer.job_folder import JobFolder, StagingError
 from jupyter_smx.controller.transfer.read_ahead import read_ahead
@@ -78,6 +79,8 @@ class LogCollector:
         is_network: bool = False,
     ) -> None:
         self._disk = LogDisk(is_network=is_network)
+        self.clock: Callable[[], float] | None = None
+        """Gives the times of the index beside each file; without it there is no index."""
         self._sizes: dict[LogKey, int] = {}
         """Collected bytes of logs on a network file system, which is not read for each."""
         self._limit = limit
@@ -161,7 +164,8 @@ class LogCollector:
             empty_copied(remains, self._name, size)
 
     def _open(self, path: Path) -> LogCopy:
-        return LogCopy(path, self._limit, can_punch=self._can_punch)
+        times = None if self.clock is None else times_path(path)
+        return LogCopy(path, self._limit, can_punch=self._can_punch, times=times)
 
     def _ways(self, job: Job, host: str, stream: AgentStream | None, spool: HostSpool | None) -> list[ReadPiece]:
         """List the ways to a log, the best first; an engine is asked only where no agent can be."""
@@ -250,10 +254,13 @@ class LogCollector:
         copy.limit(self._total(key))
         self._note_size(key, copy)
 
-    def _write(self, key: LogKey, copy: LogCopy, piece: bytes) -> tuple[int, bool]:
-        written = write_piece(copy, piece, self._total(key))
+    def _write(self, key: LogKey, copy: LogCopy, piece: bytes, now: int) -> tuple[int, bool]:
+        written = write_piece(copy, piece, self._total(key), now)
         self._note_size(key, copy)
         return written
+
+    def _now(self) -> int:
+        return 0 if self.clock is None else int(self.clock() * 1000)
 
     def _note_size(self, key: LogKey, copy: LogCopy) -> None:
         if self._disk.is_network:
@@ -266,7 +273,7 @@ class LogCollector:
         ahead = read_ahead(read, copy.cursor, lambda: copy.stop(self._total(key)), piece=PIECE)
         async with aclosing(ahead) as pieces:
             async for piece in pieces:
-                cursor, is_in_gap = await self._disk.call(partial(self._write, key, copy, piece))
+                cursor, is_in_gap = await self._disk.call(partial(self._write, key, copy, piece, self._now()))
                 self._on_bytes(job.id)
                 self._free(job, host, cursor)
                 if is_in_gap:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from jupyter_smx.agent.system.resources.log_limit import BLOCK, MIN_LIMIT, NO_GAP, Gap, left_out, punch
+from jupyter_smx.controller.telemetry.log_times import LogTimesWriter
 from jupyter_smx.model.text import NOTICE_SIZE, format_left_out, format_size
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ class LogCopy:
     ``total`` is in all methods how long the log is known to be.
     """
 
-    def __init__(self, path: Path, limit: int, *, can_punch: bool = True) -> None:
-        """Open the copy, or make it.
+    def __init__(self, path: Path, limit: int, *, can_punch: bool = True, times: Path | None = None) -> None:
+        """Open the copy, or make it; ``times`` is the index of its times, None for a file without one.
 
         :raises OSError: the disk refuses.
         """
@@ -40,6 +41,7 @@ class LogCopy:
         self.cursor = os.fstat(self._descriptor).st_size
         self.can_punch = can_punch
         """False once the file system could not leave out a part of a file; the log stays whole then."""
+        self._times = None if times is None else LogTimesWriter(times)
         self._limit = limit
         self._gap = NO_GAP
         self._zeros_begin = self.cursor  # where the zeros begin with which the last piece ended
@@ -49,8 +51,16 @@ class LogCopy:
         return os.fstat(self._descriptor).st_size
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file and its index."""
         os.close(self._descriptor)
+        if self._times is not None:
+            self._times.close()
+
+    def add_time(self, now: int) -> None:
+        """Record when the next bytes arrive, in milliseconds since the epoch, unless they are here already."""
+        # Another controller that wrote them gave them their times.
+        if self._times is not None and self.size() <= self.cursor:
+            self._times.add(self.cursor, now)
 
     def limit(self, total: int) -> None:
         """Leave out what is too much of a log, and pass over what is not here yet of that.

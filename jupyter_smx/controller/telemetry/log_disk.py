@@ -61,11 +61,14 @@ class LogDisk:
             self._thread.shutdown(wait=False)
 
 
-def write_piece(copy: LogCopy, piece: bytes, total: int) -> tuple[int, bool]:
+def write_piece(copy: LogCopy, piece: bytes, total: int, now: int) -> tuple[int, bool]:
     """Write the next bytes of a log; give the offset behind them, and whether the next ones are left out.
+
+    They arrived ``now``, in milliseconds since the epoch.
 
     :raises OSError: the disk refuses.
     """
+    copy.add_time(now)
     # At its place: a controller that was replaced while it slept writes the same bytes again.
     copy.write(piece, total)
     cursor, is_in_gap = copy.cursor, copy.is_in_gap(total)

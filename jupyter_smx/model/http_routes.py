@@ -42,6 +42,7 @@ Action = Literal[
     "rerun_job",
     "get_job_shell",
     "read_log",
+    "read_log_lines",
     "search_log",
     "download_log",
     "get_metrics",
@@ -152,6 +153,10 @@ TEXT = QueryParameter("text", "", "the words to find", strip=False)
 MATCH_CASE = QueryParameter("case", False, "1 distinguishes upper case from lower case")
 AFTER_BYTE = QueryParameter("after", 0, "only lines that begin at this byte or later")
 BEFORE_BYTE = QueryParameter("before", -1, "only lines that begin before this byte; by default all")
+LIMIT_LINES = QueryParameter("limit", 10_000, "lines at most", 10_000)
+SINCE_MS = QueryParameter("since", 0, "only lines of this moment or later, in milliseconds since the epoch")
+UNTIL_MS = QueryParameter("until", -1, "only lines before this moment, in milliseconds since the epoch")
+FROM_END = QueryParameter("from_end", False, "1 gives the last lines of the selection instead of the first")
 SINCE = QueryParameter("since", 0.0, "only what is newer than this moment, in seconds since the epoch")
 SINCE_EVENT = QueryParameter("since", 0, "the number of the last event that is known")
 ABANDON = QueryParameter("abandon", False, "1 waits for no host that cannot be reached: the job ends now")
@@ -277,6 +282,16 @@ ROUTES: tuple[Route[Action], ...] = (
             "`cursor=body` the answer begins with a line of JSON that has the values of the headers "
             "(LogResponseCursor), for proxies that remove headers."
         ),
+    ),
+    Route(
+        "GET",
+        "jobs/{ref}/logs/lines",
+        "read_log_lines",
+        "Read whole lines of a log with their times. A line has the time of the piece that completed it, which never "
+        "changes. Continue after `end`, or before `begin`. With `limit=0` the answer has `first_at` and `last_at`, "
+        "the times of the first and last byte.",
+        "LogLines, with lines as `[offset, milliseconds, text]`; at most 1 MiB",
+        query=(HOST, ATTEMPT, AFTER_BYTE, BEFORE_BYTE, SINCE_MS, UNTIL_MS, LIMIT_LINES, FROM_END),
     ),
     Route(
         "GET",

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from jupyter_smx.controller.api.answer import Answer, bytes_answer, file_answer, json_answer
-from jupyter_smx.controller.telemetry import log_file, log_search
+from jupyter_smx.controller.telemetry import log_file, log_lines, log_search
 from jupyter_smx.model import http_routes as routes
 from jupyter_smx.model.errors import ResourceNotFoundError
+from jupyter_smx.model.records.log_stream import run_begins
 from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.lifecycle.attempts import is_over
 
@@ -63,6 +67,26 @@ async def read_log(request: ApiHandler) -> Answer:
     return bytes_answer(piece.data, cursor)
 
 
+async def read_log_lines(request: ApiHandler) -> Answer:
+    """Return whole lines of a host's log with their times."""
+    job = request.facade.job(request.ref)
+    _, attempt, path = _requested_log(request, job)
+    began = run_begins(job).get(attempt) or job.created_at
+    before, until = request.query(routes.BEFORE_BYTE), request.query(routes.UNTIL_MS)
+    selected = log_lines.Selection(
+        after=request.query(routes.AFTER_BYTE),
+        before=None if before < 0 else before,
+        since=request.query(routes.SINCE_MS),
+        until=None if until < 0 else until,
+        limit=request.query(routes.LIMIT_LINES),
+        from_end=request.query(routes.FROM_END),
+    )
+    # The status is read before the file: output that came before it is then in the file.
+    read = partial(log_lines.read_lines, run_begin=int(began * 1000), is_final=is_over(job, attempt))
+    page = await asyncio.to_thread(read, path, selected)
+    return json_answer(replace(page, attempt=attempt, attempts=job.attempt))
+
+
 async def search_log(request: ApiHandler) -> Answer:
     """Return the offsets of lines that contain words, the last first, between ``after`` and ``before``.
 
@@ -113,6 +137,7 @@ def _read(request: ApiHandler, path: Path) -> log_file.LogPiece:
 
 ACTIONS: Actions = {
     "read_log": read_log,
+    "read_log_lines": read_log_lines,
     "search_log": search_log,
     "download_log": download_log,
 }

@@ -30,8 +30,6 @@ class LogStream(Struct, frozen=True, kw_only=True):
 
 def streams_of(job: Job) -> tuple[LogStream, ...]:
     """Name the logs of a job, run by run; a run that did not begin has none."""
-    began = {attempt.number: attempt.started_at for attempt in job.attempts}
-    began[job.attempt] = _began(job)
     return tuple(
         LogStream(
             name=f"{job.name}/{host}-{int(when)}",
@@ -40,10 +38,15 @@ def streams_of(job: Job) -> tuple[LogStream, ...]:
             instance_group=owner.name,
             attempt=number,
         )
-        for number, when in sorted(began.items())
+        for number, when in sorted(run_begins(job).items())
         if when is not None
         for host, owner in groups_by_host(job.spec.instance_groups).items()
     )
+
+
+def run_begins(job: Job) -> dict[int, float | None]:
+    """Return when each run of a job began, seconds since the epoch; None if it did not."""
+    return {attempt.number: attempt.started_at for attempt in job.attempts} | {job.attempt: _began(job)}
 
 
 def _began(job: Job) -> float | None:

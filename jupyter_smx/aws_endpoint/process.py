@@ -25,7 +25,8 @@ START_LIMIT = 60.0
 """Seconds until the front must listen while its process lives: imports from a cold network disk take long."""
 STOP_LIMIT = 15.0
 _PAUSE = 0.01
-_LOCK_TRIES = 30
+_LOCK_LIMIT = 0.3
+"""Seconds after which a lock is another front's; a process that only looks has it for microseconds."""
 _HANDOVER_LIMIT = 10.0
 """Seconds until another process listens in whose favour the one that was started has left."""
 _ONLY_OWNER = 0o600
@@ -80,14 +81,20 @@ class FrontLock:
 
 def _lock(file: int) -> bool:
     """Lock a file, and return False if a process has it that does not only look (:func:`find_front`)."""
-    for _ in range(_LOCK_TRIES):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_PAUSE)
-        else:
-            return True
-    return False
+    end = time.monotonic() + _LOCK_LIMIT
+    while not _try_lock(file):
+        if time.monotonic() >= end:
+            return False
+        time.sleep(_PAUSE)
+    return True
+
+
+def _try_lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def lock_path() -> Path:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from traitlets.config import Config
@@ -22,23 +22,9 @@ from jupyter_smx.model.errors import UnavailableError, ValidationError
 from jupyter_smx.server.aws_front import lead_clients_to_front
 from jupyter_smx.testing.eventually import eventually_blocking
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 pytestmark = pytest.mark.processes
 
 IDENTITY = "import botocore.session as b; print(b.Session().create_client('sts').get_caller_identity()['Account'])"
-
-
-@pytest.fixture
-def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return a data folder of the test's own, whose front ends with the test."""
-    folder = tmp_path / "smx"
-    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
-    for name in [name for name in os.environ if name.startswith(("AWS_", "JUPYTER_SMX_AWS", "JUPYTER_SMX_BEFORE"))]:
-        monkeypatch.delenv(name)
-    yield folder
-    process.stop_front()
 
 
 def identity(*scripts: str) -> subprocess.CompletedProcess[str]:

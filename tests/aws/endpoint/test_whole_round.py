@@ -1,0 +1,128 @@
+"""Botocore's clients against the front as a process, a real controller, and the local engine: a job from end to end."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from botocore.exceptions import ClientError
+from botocore.session import Session
+
+from jupyter_smx.aws_endpoint import environment, process
+from jupyter_smx.testing.data_folder import provide_data_folder
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.processes
+
+BUCKET = "sagemaker-us-east-1-000000000000"
+ROLE = "arn:aws:iam::000000000000:role/Smx"
+SCRIPT = """
+import os, pathlib, time
+print("begin", flush=True)
+gate = os.environ.get("GATE")
+while gate and not pathlib.Path(gate).exists():
+    time.sleep(0.01)
+pathlib.Path(os.environ["SM_MODEL_DIR"], "model.txt").write_text("a model")
+print("end", flush=True)
+"""
+
+
+def quiet(_: str) -> None:
+    """Report nothing."""
+
+
+class Clients:
+    """Clients of botocore with the variables of the front."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        provide_data_folder(folder)
+        front = process.start_front(quiet)
+        variables = environment.client_variables(front.endpoint, folder / "sdk.yaml", {})
+        for name, value in variables.items():
+            if value is not None:
+                monkeypatch.setenv(name, value)
+        self.sagemaker, self.s3 = (Session().create_client(name) for name in ("sagemaker", "s3"))
+        self.s3.create_bucket(Bucket=BUCKET)
+
+    def create(self, name: str, **more: Any) -> str:
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            member = tarfile.TarInfo("train.py")
+            member.size = len(SCRIPT)
+            archive.addfile(member, io.BytesIO(SCRIPT.encode()))
+        self.s3.put_object(Bucket=BUCKET, Key="code/sourcedir.tar.gz", Body=packed.getvalue())
+        found = self.sagemaker.create_training_job(
+            TrainingJobName=name,
+            RoleArn=ROLE,
+            AlgorithmSpecification={
+                "TrainingImage": "sagemaker-scikit-learn:1.2-1-cpu-py3",
+                "TrainingInputMode": "File",
+            },
+            HyperParameters={
+                "sagemaker_program": '"train.py"',
+                "sagemaker_submit_directory": f'"s3://{BUCKET}/code/sourcedir.tar.gz"',
+            },
+            OutputDataConfig={"S3OutputPath": f"s3://{BUCKET}/out"},
+            ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 5},
+            StoppingCondition={"MaxRuntimeInSeconds": 600},
+            **more,
+        )
+        arn: str = found["TrainingJobArn"]
+        return arn
+
+    def status(self, name: str) -> str:
+        found: str = self.sagemaker.describe_training_job(TrainingJobName=name)["SecondaryStatus"]
+        return found
+
+
+@pytest.fixture
+def clients(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Clients:
+    return Clients(data_folder, monkeypatch)
+
+
+def test_a_job_is_created_awaited_and_its_model_is_an_object(clients: Clients) -> None:
+    assert clients.create("round-1") == "arn:aws:sagemaker:us-east-1:000000000000:training-job/round-1"
+    clients.sagemaker.get_waiter("training_job_completed_or_stopped").wait(TrainingJobName="round-1")
+    found = clients.sagemaker.describe_training_job(TrainingJobName="round-1")
+    assert found["TrainingJobStatus"] == "Completed"
+    artefact = found["ModelArtifacts"]["S3ModelArtifacts"]
+    assert artefact == f"s3://{BUCKET}/out/round-1/output/model.tar.gz"
+    body = clients.s3.get_object(Bucket=BUCKET, Key=artefact.partition(f"{BUCKET}/")[2])["Body"].read()
+    with tarfile.open(fileobj=io.BytesIO(body)) as archive:
+        assert archive.getnames().count("model.txt") == 1
+    names = [job["TrainingJobName"] for job in clients.sagemaker.list_training_jobs()["TrainingJobSummaries"]]
+    assert names == ["round-1"]
+    with pytest.raises(ClientError, match="The request was rejected because the training job is in status Completed"):
+        clients.sagemaker.stop_training_job(TrainingJobName="round-1")
+
+
+def test_a_front_that_is_killed_while_a_job_runs_goes_on_with_it(clients: Clients, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    clients.create("round-2", Environment={"GATE": str(gate)})
+    eventually_blocking(lambda: clients.status("round-2") == "Training")
+    running = process.find_front()
+    assert running is not None
+    os.kill(running.pid, signal.SIGKILL)
+    eventually_blocking(lambda: process.find_front() is None)
+    process.start_front(quiet)
+    assert clients.status("round-2") == "Training"
+    with pytest.raises(clients.sagemaker.exceptions.ResourceInUse):
+        clients.create("round-2")
+    gate.touch()
+    clients.sagemaker.get_waiter("training_job_completed_or_stopped").wait(TrainingJobName="round-2")
+    assert clients.status("round-2") == "Completed"
+
+
+def test_a_running_job_is_stopped(clients: Clients, tmp_path: Path) -> None:
+    clients.create("round-3", Environment={"GATE": str(tmp_path / "never")})
+    eventually_blocking(lambda: clients.status("round-3") == "Training")
+    clients.sagemaker.stop_training_job(TrainingJobName="round-3")
+    clients.sagemaker.get_waiter("training_job_completed_or_stopped").wait(TrainingJobName="round-3")
+    assert clients.status("round-3") == "Stopped"

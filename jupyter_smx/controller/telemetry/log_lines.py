@@ -76,7 +76,7 @@ class LineReader:
         self._gaps = log_file.gaps(log)
         self._untimed = min(times.begins[0], total) if times.begins else total
         """Bytes before the first entry."""
-        self._floor = run_begin + (self._count_newlines(0, self._untimed) if times.begins and self._untimed else 0)
+        self._floor = run_begin + self._count_newlines(0, self._untimed) if times.begins and self._untimed else 0
         """No line with an entry is older than one without."""
 
     def read(self, selected: Selection) -> LogLines:
@@ -167,10 +167,8 @@ class LineReader:
 
     def _first_byte_since(self, moment: int) -> int:
         """Return where the first line begins that is of this time or later; the end of the log if there is none."""
-        if moment <= self._run_begin:
-            return 0
-        if moment <= self._floor or not self._times.begins:
-            return self._begin_of_untimed(moment - self._run_begin)
+        if self._untimed and (moment <= self._floor or not self._times.begins):
+            return self._begin_of_untimed(max(0, moment - self._run_begin))
         first = self._times.first_byte_since(moment)
         return self._total if first is None or first >= self._total else self._line_begin(first)
 

@@ -112,6 +112,12 @@ def test_a_log_that_began_without_an_index_never_goes_back(log: Path) -> None:
         assert plain(read(log, since=RUN + since)) == [row for row in plain(read(log)) if row[1] >= since]
 
 
+def test_times_of_an_index_do_not_depend_on_the_begin_of_the_run(log: Path) -> None:
+    arrive(log, b"a\n", b"b\n", at=RUN - 500)
+    assert plain(read(log)) == [("a", -500), ("b", -400)]
+    assert plain(read(log, since=RUN - 450)) == [("b", -400)]
+
+
 def test_an_index_of_another_version_counts_as_none(log: Path) -> None:
     arrive(log, b"a\nb\n", at=RUN + 50)
     times_path(log).write_bytes(b"smx log times 9\n" + bytes(64))

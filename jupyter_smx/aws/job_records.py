@@ -1,0 +1,117 @@
+"""What the logs and metrics of jobs are made from: records, lines and values, as the controller answers them."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Protocol, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError, UnavailableError, from_body
+from jupyter_smx.model.http_routes import METHODS, controller_path
+from jupyter_smx.model.records.job import Job, JobSummary
+from jupyter_smx.model.results.log_lines import LogLines
+from jupyter_smx.model.results.progress import JobMetrics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jupyter_smx.model.http_routes import Action
+    from jupyter_smx.server.connection import ControllerConnection
+
+_Model = TypeVar("_Model")
+
+
+class JobRecords(Protocol):
+    """Reads what is recorded of jobs."""
+
+    async def find(self, name: str) -> Job | None:
+        """Return the job of exactly this name, or None."""
+
+    async def summaries(self, limit: int, before: str = "") -> tuple[JobSummary, ...]:
+        """List a page of jobs, newest first; ``before`` is the id of the last job of the page before it."""
+
+    async def log_lines(self, job_id: str, query: Mapping[str, str]) -> LogLines:
+        """Read lines of a log; ``query`` has the parameters of the controller's route."""
+
+    async def metrics(self, job_id: str, attempt: int) -> JobMetrics:
+        """Return the values that one run of a job printed."""
+
+
+class _Jobs(msgspec.Struct, frozen=True):
+    jobs: tuple[JobSummary, ...]
+
+
+class ControllerRecords:
+    """Reads the records of the controller, which is started if none runs."""
+
+    def __init__(self, connection: ControllerConnection) -> None:
+        self._connection = connection
+
+    async def find(self, name: str) -> Job | None:
+        """Return the job of exactly this name, or None.
+
+        :raises SmxError: the controller cannot be reached.
+        """
+        try:
+            job = await self._read("get_job", Job, name)
+        except ResourceNotFoundError:
+            return None
+        return job if job.name == name else None  # an id, or a base name, also finds a job
+
+    async def summaries(self, limit: int, before: str = "") -> tuple[JobSummary, ...]:
+        """List a page of jobs, newest first; ``before`` is the id of the last job of the page before it."""
+        query = {"limit": str(limit)} | ({"before": before} if before else {})
+        return (await self._read("list_jobs", _Jobs, query=query)).jobs
+
+    async def log_lines(self, job_id: str, query: Mapping[str, str]) -> LogLines:
+        """Read lines of a log; ``query`` has the parameters of the controller's route."""
+        return await self._read("read_log_lines", LogLines, job_id, query)
+
+    async def metrics(self, job_id: str, attempt: int) -> JobMetrics:
+        """Return the values that one run of a job printed."""
+        return await self._read("get_metrics", JobMetrics, job_id, {"attempt": str(attempt)})
+
+    async def _read(
+        self, action: Action, kind: type[_Model], ref: str = "", query: Mapping[str, str] | None = None
+    ) -> _Model:
+        path = controller_path(action, quote(ref, safe=""))
+        answer = await self._connection.request(METHODS[action], path, query=query, on_lost="start")
+        try:
+            if answer.code >= HTTPStatus.BAD_REQUEST:
+                raise from_body(msgspec.json.decode(answer.body, type=ErrorBody))
+            return msgspec.json.decode(answer.body, type=kind)
+        except msgspec.DecodeError as error:
+            raise UnavailableError(
+                f"The controller gave an invalid {kind.__name__}: {error}.",
+                cure="It may have another version. Check it with `jupyter smx doctor`.",
+            ) from error
+
+
+class JobNames:
+    """The names of all jobs by id, read page by page until a job that is in it.
+
+    Jobs that were deleted stay in it; their records are not found.
+    """
+
+    PAGE = 200
+
+    def __init__(self, records: JobRecords) -> None:
+        self._records = records
+        self._jobs: dict[str, JobSummary] = {}
+
+    async def update(self) -> list[JobSummary]:
+        """Return all jobs, sorted by name; the newest of one name only."""
+        found: dict[str, JobSummary] = {}
+        before = ""
+        while page := await self._records.summaries(self.PAGE, before):
+            found |= {job.id: job for job in page}
+            before = page[-1].id
+            if len(page) < self.PAGE or any(job.id in self._jobs for job in page):
+                break
+        self._jobs |= found
+        by_name: dict[str, JobSummary] = {}
+        for job in sorted(self._jobs.values(), key=lambda job: job.created_at):
+            by_name[job.name] = job
+        return sorted(by_name.values(), key=lambda job: f"{job.name}/")

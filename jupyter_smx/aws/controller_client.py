@@ -54,7 +54,9 @@ class ControllerClient:
 
     def __init__(self, connection: ControllerConnection | None = None) -> None:
         self.connection = connection or ControllerConnection()
+        # Configuration, which changes only with another controller: until the front is started again it may be old.
         self._engine_infos: dict[str, EngineInfo] = {}
+        self._instance_types: dict[str, tuple[str, ...]] = {}
 
     async def submit(self, job_id: str, spec: JobSpec) -> Job:
         """Submit a job; a repeated id and request return the same job.
@@ -106,9 +108,13 @@ class ControllerClient:
             self._engine_infos[engine] = await self._request("get_engine", EngineInfo, engine)
         return self._engine_infos[engine]
 
-    async def instance_types(self) -> TypesListing:
-        """List the instance types that jobs may request."""
-        return await self._request("list_instance_types", TypesListing)
+    async def instance_types(self, engine: str) -> tuple[str, ...]:
+        """Name the instance types that jobs of an engine may request; one request for each engine."""
+        if engine not in self._instance_types:
+            listing = await self._request("list_instance_types", TypesListing)
+            kinds = (*listing.instance_types, *listing.engines.get(engine, ()))
+            self._instance_types[engine] = tuple(dict.fromkeys(kind.name for kind in kinds))
+        return self._instance_types[engine]
 
     def close(self) -> None:
         """Close the connection; requests under way end as unavailable."""

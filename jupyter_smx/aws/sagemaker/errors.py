@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Literal
 
+from jupyter_smx.aws.sagemaker.api_words import to_api_words
 from jupyter_smx.aws.service import AwsError
 from jupyter_smx.model.errors import (
     ResourceInUseError,
@@ -57,9 +59,9 @@ def name_taken_error(what: str, arn: str) -> AwsError:
     )
 
 
-def aws_error(error: SmxError) -> AwsError:
-    """Return an error of the controller as a client of AWS reads it."""
-    text = str(error)
+def aws_error(error: SmxError, kind: Literal["train", "process"] = "train") -> AwsError:
+    """Return an error of the controller as a client of AWS reads it, about a request for a kind of job."""
+    text = to_api_words(str(error), kind)
     if isinstance(error, UnavailableError):
         return AwsError("ServiceUnavailable", text, HTTPStatus.SERVICE_UNAVAILABLE)
     if isinstance(error, ResourceLimitError):

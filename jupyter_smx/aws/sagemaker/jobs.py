@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
     from jupyter_smx.aws.service import AwsError, Caller
+    from jupyter_smx.model.spec.job_spec import JobSpec
 
 Kind = Literal["train", "process"]
 TITLES: dict[Kind, str] = {"train": "Training", "process": "Processing"}
@@ -121,7 +122,7 @@ class NamedJobs:
         """
         arn = format_arn(kind, name, caller.region)
         job = job_id(kind, name, caller.invocation_id or secrets.token_hex())
-        if await self._is_repeated_call(kind, name, job, request, arn):
+        if self.requests.has(job) and await self._is_repeated_call(kind, name, job, request, arn):
             return arn
         try:
             found = translate(request, await self.context())
@@ -130,22 +131,31 @@ class NamedJobs:
             spec = await asyncio.to_thread(build_spec, found, controller_launch.data_dir(), now, interpreters)
             tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
             self.requests.write(job, StoredRequest(request=request, notes=found.notes, tags=tags))
-            await self.controller.submit(job, spec)
-        except ResourceInUseError as error:
-            if await self._is_repeated_call(kind, name, job, request, arn):
-                return arn
-            raise aws_error(error) from error
+            await self._submit(kind, job, spec, arn)
         except SmxError as error:
-            if not isinstance(error, UnavailableError):  # else the job may have been accepted
-                self.requests.delete(job)
-            raise aws_error(error) from error
+            raise aws_error(error, kind) from error
         self.first.add(job)
         return arn
 
-    async def _is_repeated_call(self, kind: Kind, name: str, job: str, request: dict[str, Any], arn: str) -> bool:
-        """Return True if this very call has created the job already.
+    async def _submit(self, kind: Kind, job: str, spec: JobSpec, arn: str) -> None:
+        """Submit a job; if it is refused, delete what was kept of its request.
 
-        :raises AwsError: another call has.
+        :raises AwsError: the name is taken.
+        """
+        try:
+            await self.controller.submit(job, spec)
+        except UnavailableError:
+            raise  # the job may have been accepted
+        except SmxError as error:
+            self.requests.delete(job)
+            if isinstance(error, ResourceInUseError) and error.field == "job_name":
+                raise name_taken_error(TITLES[kind], arn) from error
+            raise
+
+    async def _is_repeated_call(self, kind: Kind, name: str, job: str, request: dict[str, Any], arn: str) -> bool:
+        """Return True if this very call has created the job already; False if it was refused.
+
+        :raises AwsError: a call with other members has.
         """
         try:
             known = (await self.controller.job(name)).job
@@ -162,14 +172,12 @@ class NamedJobs:
     async def context(self) -> TranslationContext:
         """Return what the translation of a request needs to know of the controller."""
         engine = self.settings.engine
-        listing = await self.controller.instance_types()
-        known = (*listing.instance_types, *listing.engines.get(engine, ()))
         info = await self.controller.engine_info(engine)
         return TranslationContext(
             s3_root=self.settings.s3_root,
             engine=engine,
             has_images=info.images,
-            instance_types=tuple(each.name for each in known),
+            instance_types=await self.controller.instance_types(engine),
             images=self.settings.images,
             keep_alive_cap=info.keep_alive_cap,
             processing_keep_alive=self.settings.processing_keep_alive,

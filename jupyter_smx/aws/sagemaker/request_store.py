@@ -42,6 +42,10 @@ class RequestStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def has(self, job: str) -> bool:
+        """Return True if something is kept of a job."""
+        return self._path(job).exists()
+
     def read(self, job: str) -> StoredRequest:
         """Return what is kept of a job; an empty one for a job that was not submitted here."""
         try:

@@ -175,7 +175,8 @@ async def test_the_local_engine_refuses_network_isolation_with_the_cure(calls: C
     """Case 75; nothing of the request stays."""
     code, text = await calls.error("CreateTrainingJob", **calls.training("alone", "pass", EnableNetworkIsolation=True))
     assert code == "ValidationException"
-    assert "cannot isolate its hosts from the network" in text
+    assert text.startswith("EnableNetworkIsolation: the engine local cannot isolate its hosts from the network.")
+    assert "--" not in text
     assert (await calls.error("DescribeTrainingJob", TrainingJobName="alone"))[1] == "Requested resource not found."
     assert list(calls.requests.iterdir()) == []
 

@@ -10,6 +10,7 @@ from calls import BUCKET, model, sdk_parameters, training_request
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_smx.aws.sagemaker.api_words import to_api_words
 from jupyter_smx.aws.sagemaker.requests.instance_types import choose_type
 from jupyter_smx.aws.sagemaker.requests.training import model_uri, own_hyperparameters, translate_training
 from jupyter_smx.aws.sagemaker.requests.translation import TranslatedRequest, TranslationContext
@@ -276,3 +277,12 @@ def test_spot_checkpoints_and_an_uncompressed_model(root: Path) -> None:
     assert expected.items() <= found.fields.items()
     assert found.outputs[0].destination == str(root / BUCKET / "out/job/output/model")
     assert model_uri(request) == f"s3://{BUCKET}/out/job/output/model/"
+
+
+def test_errors_name_members_of_the_api_and_no_options() -> None:
+    text = "--instance-count: 9 hosts of --job-name x, not --spot; see a--b and --all."
+    words = (
+        "ResourceConfig.InstanceCount: 9 hosts of TrainingJobName x, not EnableManagedSpotTraining; see a--b and --all."
+    )
+    assert to_api_words(text, "train") == words
+    assert to_api_words("--job-name, --arg", "process") == "ProcessingJobName, AppSpecification.ContainerArguments"

@@ -1,6 +1,6 @@
 """Answer SageMaker's operations on training and processing jobs with jobs of the controller.
 
 A request becomes a ``JobSpec`` (``requests``), and a record becomes an answer of
-Describe or List (``describe``, ``listing``: pure). The request itself is kept beside the records (``request_store``),
+Describe or List (``describe``, ``lists``). The request itself is kept beside the records (``request_store``),
 since clients read their own members back. Key function: ``make_service``.
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.aws.sagemaker.job_lists import JobLists
 from jupyter_smx.aws.sagemaker.jobs import NamedJobs
+from jupyter_smx.aws.sagemaker.lists.job_lists import JobLists
 from jupyter_smx.aws.sagemaker.processing_jobs import ProcessingJobs
 from jupyter_smx.aws.sagemaker.request_store import RequestStore
 from jupyter_smx.aws.sagemaker.tags import Tags

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.aws.sagemaker.hold import FirstDescribes, hold_seconds
-from jupyter_smx.aws.sagemaker.listing import JobRow, list_page
-from jupyter_smx.aws.sagemaker.search_expression import field_values, matches
+from jupyter_smx.aws.sagemaker.lists.listing import JobRow, list_page
+from jupyter_smx.aws.sagemaker.lists.search_expression import field_values, matches
 from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
 from jupyter_smx.aws.service import AwsError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.aws.sagemaker.errors import aws_error, unsupported_error
-from jupyter_smx.aws.sagemaker.listing import JobRow, list_page, page_of, row_of
-from jupyter_smx.aws.sagemaker.search_expression import field_values, matches
+from jupyter_smx.aws.sagemaker.lists.listing import JobRow, list_page, page_of, row_of
+from jupyter_smx.aws.sagemaker.lists.search_expression import field_values, matches
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError
 
 if TYPE_CHECKING:

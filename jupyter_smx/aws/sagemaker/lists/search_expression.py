@@ -10,7 +10,7 @@ from jupyter_smx.aws.sagemaker.errors import unsupported_error, validation_error
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from jupyter_smx.aws.sagemaker.listing import JobRow
+    from jupyter_smx.aws.sagemaker.lists.listing import JobRow
 
 Values = dict[str, str | float]
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {

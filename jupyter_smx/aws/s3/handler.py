@@ -36,6 +36,8 @@ PIECE = 1024 * 1024
 """Bytes that a thread writes or reads at once."""
 MAX_BODY = 1 << 50
 """Bytes of a body, which goes to the disk; tornado's limit is for bodies in memory."""
+BLANK_INTERVAL = 10.0
+"""Seconds between two blanks to a client that waits for a long copy."""
 READ_SIZE = 256 * 1024
 """Bytes that tornado reads from the connection at once; its own 64 KiB cost more turns of the loop."""
 
@@ -167,7 +169,7 @@ class S3Handler(RequestHandler):
         answer = None
         try:
             if self._error is None:
-                answer = await in_thread(self._act)
+                answer = await self._act_patiently()
         except AwsError as error:
             self._error = error
         except OSError as error:
@@ -180,6 +182,21 @@ class S3Handler(RequestHandler):
             await self._send(answer)
 
     get = head = put = post = delete = options = patch = _respond
+
+    async def _act_patiently(self) -> S3Answer:
+        """Act, and send blanks while that takes long, since clients give up after 60 s without a byte.
+
+        S3 does so, too: status 200 comes first, and clients look for an error in the body.
+        """
+        acting = asyncio.ensure_future(in_thread(self._act))
+        if self._operation is not None and self._operation.is_slow:
+            while not (await asyncio.wait({acting}, timeout=BLANK_INTERVAL))[0] and not self._is_abandoned:
+                if not self._headers_written:
+                    self._set_headers({"content-type": "application/xml"})
+                self.write(" " if self._headers_written else xml.HEAD)
+                with contextlib.suppress(StreamClosedError):
+                    await self.flush()
+        return await acting
 
     def _act(self) -> S3Answer:
         if self._operation is None or self._call is None or self._body is None:
@@ -207,8 +224,11 @@ class S3Handler(RequestHandler):
     async def _send(self, answer: S3Answer) -> None:
         segment = answer.segment
         try:
-            self.set_status(answer.status)
-            self._set_headers(answer.headers)
+            if self._headers_written:
+                answer.body = answer.body.removeprefix(xml.HEAD.encode())
+            else:
+                self.set_status(answer.status)
+                self._set_headers(answer.headers)
             if segment is not None:
                 await self._send_segment(segment)
             elif answer.body:
@@ -248,6 +268,10 @@ class S3Handler(RequestHandler):
             raise StreamClosedError
 
     def _send_failure(self, error: AwsError) -> None:
+        document = xml.write_error(error.code, error.message, unquote(self.request.path), self._request_id)
+        if self._headers_written:
+            self.finish(document.removeprefix(xml.HEAD.encode()))
+            return
         self.clear()
         self.set_status(error.status)
         self._set_headers({"content-type": "application/xml"})
@@ -255,7 +279,7 @@ class S3Handler(RequestHandler):
             # The body never comes, so the next request on this connection would be read as one.
             self.set_header("Connection", "close")
         if self.request.method != "HEAD":
-            self.write(xml.write_error(error.code, error.message, unquote(self.request.path), self._request_id))
+            self.write(document)
         self.finish()
 
     def write_error(self, status_code: int, **_options: Any) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
 import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.exceptions import ClientError
+
+from jupyter_smx.aws.s3 import handler
+from jupyter_smx.aws.s3.forms.xml import parse_document
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,6 +143,57 @@ def test_an_upload_that_must_not_replace_an_object_is_refused(client: Any) -> No
     assert client.get_object(**PLACE)["Body"].read() == b"old"
     complete(client, upload, [part])
     assert client.get_object(**PLACE)["Body"].read() == b"new"
+
+
+@pytest.fixture
+def slow_copy(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let the kernel's copy wait for an event, and blanks come without a pause."""
+    may_copy = threading.Event()
+    copy = os.copy_file_range
+
+    def wait_and_copy(*arguments: Any) -> int:
+        assert may_copy.wait(20)
+        return copy(*arguments)
+
+    monkeypatch.setattr(os, "copy_file_range", wait_and_copy)
+    monkeypatch.setattr(handler, "BLANK_INTERVAL", 0.01)
+    return may_copy
+
+
+def complete_slowly(
+    s3: S3Server, upload: dict[str, str], part: dict[str, Any], may_copy: threading.Event, competitor: bytes
+) -> bytes:
+    """Complete an upload, let the copy begin after the first blanks, and return the whole answer."""
+    etag = part["ETag"].replace('"', "&quot;")
+    document = f"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>"
+    path = f"/data/{PLACE['Key']}?uploadId={upload['UploadId']}"
+    headers = s3.signed_headers("POST", path, {"If-None-Match": "*"}, "UNSIGNED-PAYLOAD")
+    connection = http.client.HTTPConnection("127.0.0.1", s3.port, timeout=20)
+    connection.request("POST", path, f"{document}</CompleteMultipartUpload>", headers)
+    response = connection.getresponse()
+    first = response.read(60)
+    assert (response.status, first[:5], first[-1:]) == (200, b"<?xml", b" ")
+    if competitor:
+        s3.path("data", "out").mkdir()
+        s3.path("data", PLACE["Key"]).write_bytes(competitor)
+    may_copy.set()
+    answer = first + response.read()
+    connection.close()
+    return answer
+
+
+@pytest.mark.parametrize("competitor", [b"", b"another object"])
+def test_a_client_reads_blanks_while_a_long_copy_goes_on(
+    client: Any, s3: S3Server, slow_copy: threading.Event, competitor: bytes
+) -> None:
+    upload = begin(client)
+    answer = complete_slowly(s3, upload, put(client, upload, 1, b"a"), slow_copy, competitor)
+    if competitor:
+        assert parse_document(answer, "Error").value("Code") == "PreconditionFailed"
+    else:
+        etag = client.head_object(**PLACE)["ETag"]
+        assert parse_document(answer, "CompleteMultipartUploadResult").value("ETag") == etag
+    assert s3.path("data", PLACE["Key"]).read_bytes() == (competitor or b"a")
 
 
 def test_boto3_uploads_and_downloads_a_file(client: Any, tmp_path: Path) -> None:

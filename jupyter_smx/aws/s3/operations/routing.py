@@ -35,6 +35,8 @@ class S3Operation:
 
     act: Callable[[S3Call], S3Answer]
     has_object: bool = False
+    is_slow: bool = False
+    """True for one that copies as many bytes as an object has, of which the client reads blanks meanwhile."""
     check: Callable[[S3Call], object] | None = None
     """What is checked before the body is received; None for nothing."""
 
@@ -45,14 +47,14 @@ def _check_put(call: S3Call) -> None:
 
 OBJECT_OPERATIONS = {
     ("PUT", ""): S3Operation(object_operations.put_object, has_object=True, check=_check_put),
-    ("PUT", "copy"): S3Operation(object_operations.copy_object),
+    ("PUT", "copy"): S3Operation(object_operations.copy_object, is_slow=True),
     ("GET", ""): S3Operation(object_operations.get_object),
     ("HEAD", ""): S3Operation(object_operations.head_object),
     ("DELETE", ""): S3Operation(object_operations.delete_object),
     ("POST", "uploads"): S3Operation(part_operations.create_upload),
     ("PUT", "uploadId"): S3Operation(part_operations.upload_part, has_object=True, check=part_operations.check_upload),
-    ("PUT", "uploadId copy"): S3Operation(part_operations.upload_part_copy),
-    ("POST", "uploadId"): S3Operation(part_operations.complete_upload),
+    ("PUT", "uploadId copy"): S3Operation(part_operations.upload_part_copy, is_slow=True),
+    ("POST", "uploadId"): S3Operation(part_operations.complete_upload, is_slow=True),
     ("DELETE", "uploadId"): S3Operation(part_operations.abort_upload),
     ("GET", "uploadId"): S3Operation(part_operations.list_parts),
     ("GET", "tagging"): S3Operation(object_operations.get_tags),

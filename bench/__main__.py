@@ -1,6 +1,6 @@
 """Print measured figures: warm starts, many jobs, memory, variables, inputs, GPUs, logs, pages, ranks, engines.
 
-    python -m bench [warm] [round_trip] [many] [memory] [send] [input] [gpu] [log] [lab] [cards] [heterogeneous]
+    python -m bench [warm] [round_trip] [many] [memory] [send] [s3] [input] [gpu] [log] [lab] [cards] [heterogeneous]
                     [torchrun] [docker] [ssh] [slurm] [compare --other CHECKOUT] [compare_pages --other CHECKOUT]
                     [--jobs 100] [--rounds 3] [--preload bare sklearn torch]
 
@@ -20,6 +20,7 @@ PARTS = (
     "many",
     "memory",
     "send",
+    "s3",
     "input",
     "gpu",
     "log",

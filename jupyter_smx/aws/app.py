@@ -19,9 +19,11 @@ from jupyter_smx import controller_launch
 from jupyter_smx.aws.controller_client import ControllerClient
 from jupyter_smx.aws.front import MAX_UPLOAD, S3Route, make_front
 from jupyter_smx.aws.identity import make_iam, make_sts
+from jupyter_smx.aws.job_records import ControllerRecords
+from jupyter_smx.aws.logs.service import make_service as make_logs
 from jupyter_smx.aws.protocol.models import load_model
 from jupyter_smx.aws.s3.handler import S3Handler
-from jupyter_smx.aws.sagemaker.service import make_service
+from jupyter_smx.aws.sagemaker.service import make_service as make_sagemaker
 from jupyter_smx.aws.sagemaker.settings import ImageRule, SageMakerSettings
 from jupyter_smx.aws_endpoint.endpoint_file import HOST, endpoint_path, ensure_endpoint
 from jupyter_smx.aws_endpoint.process import FrontLock, port_taken_message
@@ -121,4 +123,9 @@ def make_job_services(settings: SmxAws, buckets: Path) -> tuple[Service, ...]:
         processing_keep_alive=settings.processing_keep_alive,
         hold=settings.hold,
     )
-    return (make_service(ControllerClient(), sagemaker, time.time, time.monotonic),)
+    controller = ControllerClient()
+    records = ControllerRecords(controller.connection)
+    return (
+        make_sagemaker(controller, sagemaker, time.time, time.monotonic),
+        make_logs(records),
+    )

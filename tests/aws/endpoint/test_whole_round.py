@@ -97,6 +97,17 @@ def test_a_job_is_created_awaited_and_its_model_is_an_object(clients: Clients) -
     body = clients.s3.get_object(Bucket=BUCKET, Key=artefact.partition(f"{BUCKET}/")[2])["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(body)) as archive:
         assert archive.getnames().count("model.txt") == 1
+    logs = Session().create_client("logs")
+    group = "/aws/sagemaker/TrainingJobs"
+    streams = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix="round-1/")["logStreams"]
+    assert len(streams) == 1
+    events = logs.get_log_events(logGroupName=group, logStreamName=streams[0]["logStreamName"], startFromHead=True)[
+        "events"
+    ]
+    assert [event["message"] for event in events if event["message"] in ("begin", "end")] == ["begin", "end"]
+    times = [event["timestamp"] for event in events]
+    assert times == sorted(times)
+    assert found["CreationTime"].timestamp() * 1000 < times[0] < found["TrainingEndTime"].timestamp() * 1000 + 2000
     names = [job["TrainingJobName"] for job in clients.sagemaker.list_training_jobs()["TrainingJobSummaries"]]
     assert names == ["round-1"]
     with pytest.raises(ClientError, match="The request was rejected because the training job is in status Completed"):

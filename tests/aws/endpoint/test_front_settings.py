@@ -1,0 +1,49 @@
+"""The settings of the front: a file of the administrator, the server's configuration over it, words over both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from traitlets.config import Config
+
+from jupyter_smx.aws_endpoint.settings import read_settings
+from jupyter_smx.model.errors import ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def write_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return what writes the configuration file of this test."""
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(tmp_path))
+
+    def write(text: str) -> None:
+        (tmp_path / "jupyter_smx_config.py").write_text(text)
+
+    return write
+
+
+def test_words_win_over_the_server_and_the_server_over_the_file(write_config: Callable[[str], None]) -> None:
+    write_config('c.SmxAws.engine = "docker"\nc.SmxAws.hold = 3\nc.SmxAws.images = {"torch": "conda:t"}\n')
+    found = read_settings(["--SmxAws.s3=aws"], Config({"SmxAws": {"hold": 5.0, "s3": "local"}}))
+    assert (found.engine, found.hold, found.s3, found.images) == ("docker", 5.0, "aws", {"torch": "conda:t"})
+    assert not found.enabled
+
+
+def test_the_settings_of_the_controller_in_the_same_file_are_left_alone(write_config: Callable[[str], None]) -> None:
+    write_config("c.ControllerApp.idle_exit = 60.0\nc.LocalEngine.isolate = False\nc.SmxAws.enabled = True\n")
+    assert read_settings().enabled
+
+
+@pytest.mark.parametrize(
+    "text", ["c.SmxAws.hold = 99\n", "c.SmxAws.s3 = 'moon'\n", "1/0\n", "c.Application.log_level = {}\n"]
+)
+def test_a_file_that_cannot_be_used_is_named_and_ends_no_process(
+    write_config: Callable[[str], None], text: str
+) -> None:
+    write_config(text)
+    with pytest.raises(ValidationError, match="The configuration of SmxAws cannot be read"):
+        read_settings()

@@ -6,13 +6,10 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.aws.service import AwsError
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 _MAX_ANSWERS = 1024
-_SERVER_ERROR = 500
 Key = tuple[str, str, str]
 """Access key, invocation ID, and digest of operation and body."""
 
@@ -38,8 +35,6 @@ class FirstAnswers:
         return await asyncio.shield(task)
 
     def _drop_failure(self, key: Key, task: asyncio.Future[dict[str, Any]]) -> None:
-        """Forget a call that a retry may repair."""
-        error = None if task.cancelled() else task.exception()
-        is_final = error is None or (isinstance(error, AwsError) and error.status < _SERVER_ERROR)
-        if task.cancelled() or not is_final:
+        """Forget a call that changed nothing: a client that is throttled tries again with the same ID."""
+        if task.cancelled() or task.exception() is not None:
             self._tasks.pop(key, None)

@@ -164,6 +164,21 @@ def test_a_retry_while_the_first_attempt_still_runs_waits_for_it(start_front: Ca
     assert len(calls) == 1
 
 
+def test_a_call_that_failed_is_done_again_by_its_retry(start_front: Callable[..., Any]) -> None:
+    calls: list[str] = []
+
+    async def create(_: dict[str, Any], caller: Caller) -> dict[str, Any]:
+        calls.append(caller.invocation_id)
+        if len(calls) == 1:
+            raise AwsError("ThrottlingException", "Rate exceeded")
+        return {"TrainingJobArn": "arn"}
+
+    client = start_front(Service("sagemaker", {"CreateTrainingJob": create})).client("sagemaker")
+    assert client.create_training_job(**JOB)["TrainingJobArn"] == "arn"
+    assert len(calls) == 2
+    assert len(set(calls)) == 1
+
+
 def test_a_held_answer_ends_when_its_client_goes_away(start_front: Callable[..., Any]) -> None:
     ended = threading.Event()
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import unquote
@@ -38,6 +40,7 @@ MAX_BODY = 1 << 50
 """Bytes of a body, which goes to the disk; tornado's limit is for bodies in memory."""
 BLANK_INTERVAL = 10.0
 """Seconds between two blanks to a client that waits for a long copy."""
+MAX_THREADS = 32
 READ_SIZE = 256 * 1024
 """Bytes that tornado reads from the connection at once; its own 64 KiB cost more turns of the loop."""
 
@@ -321,4 +324,10 @@ def split_path(path: str) -> tuple[str, str]:
 
 async def in_thread(function: Callable[..., Result], *arguments: Any) -> Result:
     """Return the result of a function that blocks."""
-    return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+    return await asyncio.get_running_loop().run_in_executor(_threads(), function, *arguments)
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    """Return threads of S3 alone, so that long copies take none that other services need."""
+    return ThreadPoolExecutor(MAX_THREADS, "s3")

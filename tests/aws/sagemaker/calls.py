@@ -15,6 +15,7 @@ from botocore.validate import ParamValidator
 from jupyter_smx.aws.service import AwsError, Caller, Service
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from botocore.model import ServiceModel
@@ -48,8 +49,9 @@ def archive(files: dict[str, str], at: int) -> bytes:
 class Calls:
     """Calls operations of the service; ``bucket`` is the folder of the default bucket."""
 
-    def __init__(self, service: Service, controller: ControllerClient, bucket: Path) -> None:
-        self.service = service
+    def __init__(self, new_service: Callable[[], Service], controller: ControllerClient, bucket: Path) -> None:
+        self.new_service = new_service
+        self.service = new_service()
         self.controller = controller
         self.bucket = bucket
         self.requests = bucket.parents[1] / "aws" / "requests"

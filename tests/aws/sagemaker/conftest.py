@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,6 @@ async def calls(data_folder: Path) -> AsyncIterator[Calls]:
     """Call operations as a client of boto3 does."""
     controller = ControllerClient()
     settings = SageMakerSettings(data_folder=data_folder, s3_root=data_folder / "s3")
-    service = make_service(controller, settings, time.time, time.monotonic)
-    yield Calls(service, controller, data_folder / "s3" / BUCKET)
+    new_service = partial(make_service, controller, settings, time.time, time.monotonic)
+    yield Calls(new_service, controller, data_folder / "s3" / BUCKET)
     controller.close()

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import tarfile
 import time
-from typing import TYPE_CHECKING
 
 import pytest
-from calls import BUCKET, ROLE, SDK_2, WAITER
+from calls import BUCKET, ROLE, SDK_2, WAITER, Calls
 
-if TYPE_CHECKING:
-    from calls import Calls
+from jupyter_smx.model.spec.job_spec import JobSpec
 
 pytestmark = pytest.mark.processes
 
@@ -231,3 +229,22 @@ async def test_two_archives_of_one_source_have_one_name(calls: Calls) -> None:
     assert archives[0] != archives[1]
     digests = {(await calls.controller.job(name)).job.spec.source_dir.sha256 for name in ("one", "two")}
     assert len(digests) == 1
+
+
+async def test_another_front_and_jobs_of_a_notebook_are_described_as_well(calls: Calls) -> None:
+    """Case 73, after a restart of the front; and a job that was submitted by this tool."""
+    own = {"Environment": {"TOKEN": "secret"}, "ExperimentConfig": {"RunName": "x"}}
+    described = await calls.train("mine", "print(1)", **own)
+    path = next(calls.requests.iterdir())
+    assert path.stat().st_mode & 0o777 == 0o600
+    restarted = Calls(calls.new_service, calls.controller, calls.bucket)
+    assert await restarted("DescribeTrainingJob", TrainingJobName="mine") == described
+    spec = JobSpec(kind="train", source="print(1)", job_name="theirs", hyperparameters={"a": "1"})
+    await calls.controller.submit("f" * 32, spec)
+    theirs = await calls.end("theirs")
+    assert theirs["TrainingJobStatus"] == "Completed"
+    assert theirs["HyperParameters"] == {"a": "1"}
+    assert theirs["ModelArtifacts"]["S3ModelArtifacts"].startswith("file:///")
+    assert theirs["OutputDataConfig"]["KmsKeyId"] == ""
+    listed = await calls("ListTrainingJobs")
+    assert [row["TrainingJobName"] for row in listed["TrainingJobSummaries"]] == ["theirs", "mine"]

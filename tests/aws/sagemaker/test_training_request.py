@@ -143,6 +143,7 @@ def test_no_uri_leads_out_of_the_buckets(root: Path, uri: str) -> None:
         ({"RecordWrapperType": "RecordIO"}, "records"),
         ({"ShuffleConfig": {"Seed": 1}}, "shuffle"),
         ({"S3DataSource": {"S3DataType": "AugmentedManifestFile"}}, "manifest"),
+        ({"S3DataSource": {"S3DataType": "ManifestFile"}}, "real S3"),
         ({"S3DataSource": {"S3DataType": "Converse"}}, "S3Prefix"),
         ({"DataSource": {"FileSystemDataSource": {"FileSystemId": "fs-1"}}}, "EFS"),
     ],
@@ -153,6 +154,12 @@ def test_what_no_channel_here_has_is_refused_with_the_cure(root: Path, members: 
     assert "--input" not in text
     plain = a_channel(f"s3://{BUCKET}/data/train", CompressionType="None", RecordWrapperType="None")
     assert translate(a_request(InputDataConfig=[plain]), root).channels
+
+
+def test_a_manifest_of_the_real_s3_is_a_channel() -> None:
+    channel = a_channel("s3://theirs/list.manifest", S3DataSource={"S3DataType": "ManifestFile"})
+    (found,) = translate(a_request(InputDataConfig=[channel]), None).channels
+    assert (found.data_type, found.source) == ("ManifestFile", "s3://theirs/list.manifest")
 
 
 def test_every_instance_type_of_the_api_runs_and_no_other_one() -> None:

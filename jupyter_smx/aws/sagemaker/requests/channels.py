@@ -40,6 +40,7 @@ def training_channel(request: Mapping[str, Any], root: Path | None, mode: str) -
         raise validation_error(f"InputDataConfig {name}: it has no S3DataSource.")
     _check_sources(f"InputDataConfig {name}", found, _MODEL_SOURCES)
     _check_members(name, {**request, **found}, request.get("InputMode") or mode)
+    _check_manifest(f"InputDataConfig {name}", found, root)
     return Channel(
         name=name,
         source=find_source(found["S3Uri"], root),
@@ -68,6 +69,7 @@ def processing_channel(request: Mapping[str, Any], root: Path | None) -> Channel
         raise validation_error(f"ProcessingInputs {name}: it has no S3Input.")
     members = {"CompressionType": found.get("S3CompressionType"), **found}
     _check_members(name, members, found.get("S3InputMode") or "File")
+    _check_manifest(f"ProcessingInputs {name}", found, root)
     return Channel(
         name=name,
         source=find_source(found["S3Uri"], root),
@@ -75,6 +77,16 @@ def processing_channel(request: Mapping[str, Any], root: Path | None) -> Channel
         data_type="ManifestFile" if found.get("S3DataType") == "ManifestFile" else "S3Prefix",
         path=(found.get("LocalPath") or "").rstrip("/"),
     )
+
+
+def _check_manifest(where: str, data: Mapping[str, Any], root: Path | None) -> None:
+    """Refuse a manifest in a bucket of this machine, because hosts would read the objects that it names from AWS."""
+    if data.get("S3DataType") == "ManifestFile" and root is not None:
+        raise unsupported_error(
+            f"{where}: S3DataType ManifestFile",
+            "the objects that it names are read from the real S3 only.",
+            "Use S3Prefix with the prefix of the objects, or the real S3.",
+        )
 
 
 def _check_sources(where: str, data: Mapping[str, Any], refused: Mapping[str, tuple[str, str]]) -> None:

@@ -179,6 +179,7 @@ class NamedJobs:
             has_images=info.images,
             instance_types=await self.controller.instance_types(engine),
             images=self.settings.images,
+            match_images=self.settings.match_images,
             keep_alive_cap=info.keep_alive_cap,
             processing_keep_alive=self.settings.processing_keep_alive,
         )

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from jupyter_smx.aws.controller_client import ControllerClient
     from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
 
-REQUESTS = "aws/requests"
-"""Folder of the requests below the data folder."""
+REQUESTS = "requests"
+"""Folder of the requests below the folder of the front."""
 
 
 def make_service(

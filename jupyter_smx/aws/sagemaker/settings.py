@@ -22,11 +22,13 @@ class SageMakerSettings(Struct, frozen=True, kw_only=True):
     """
 
     data_folder: Path
-    """Folder with requests and unpacked code."""
+    """Folder of the front, with the requests of jobs."""
     s3_root: Path | None = None
     engine: str = "local"
     images: tuple[ImageRule, ...] = ()
     """Interpreters of images; the first rule that matches counts, and without one the job runs the front's Python."""
+    match_images: bool = False
+    """True if a framework's image without a rule runs an environment with its version, which is built once."""
     processing_keep_alive: int | None = None
     hold: float = 10.0
     """Seconds for which the first Describe of an SDK is held at most; 0 holds none."""

@@ -40,7 +40,7 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 async def calls(data_folder: Path) -> AsyncIterator[Calls]:
     """Call operations as a client of boto3 does."""
     controller = ControllerClient()
-    settings = SageMakerSettings(data_folder=data_folder, s3_root=data_folder / "s3")
+    settings = SageMakerSettings(data_folder=data_folder / "aws", s3_root=data_folder / "s3")
     new_service = partial(make_service, controller, settings, time.time, time.monotonic)
     yield Calls(new_service, controller, data_folder / "s3" / BUCKET)
     controller.close()

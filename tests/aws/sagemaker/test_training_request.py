@@ -237,6 +237,30 @@ def test_the_operator_names_interpreters_of_images(root: Path) -> None:
     assert found.notes[0].endswith("runs the Python conda:sk12 in its place.")
 
 
+@pytest.mark.parametrize(
+    ("image", "packages"),
+    [
+        ("sagemaker-scikit-learn:1.2-1-cpu-py3", "scikit-learn==1.2.*,pandas,joblib,numpy<2"),
+        ("sagemaker-xgboost:3.0-5", "xgboost==3.0.*,pandas,scikit-learn"),
+        ("pytorch-training:2.8.0-gpu-py312-cu129", "torch==2.8.*,torchvision"),
+        ("pytorch-training:1.13-cpu-py39", "torch==1.13.*,torchvision,numpy<2"),
+        (
+            "huggingface-pytorch-training:2.1.0-transformers4.36.0-gpu-py310-cu121-ubuntu20.04",
+            "torch==2.1.*,transformers==4.36.*,datasets,accelerate,numpy<2",
+        ),
+        ("tensorflow-training@sha256:00", ""),
+        ("sagemaker-distribution:3.0.0-cpu", ""),
+    ],
+)
+def test_a_matching_environment_has_the_version_of_the_image(root: Path, image: str, packages: str) -> None:
+    uri = f"763104351884.dkr.ecr.us-east-1.amazonaws.com/{image}"
+    algorithm = {"TrainingImage": uri, "TrainingInputMode": "File"}
+    found = translate(a_request(AlgorithmSpecification=algorithm), root, match_images=True)
+    assert found.python == (f"uv:{packages}" if packages else "")
+    assert uri in found.notes[0]
+    assert translate(a_request(AlgorithmSpecification=algorithm), root).python == ""
+
+
 def test_fields_without_an_effect_are_noted_and_others_refused(root: Path) -> None:
     """Case 76; what every SDK sends has no note."""
     assert len(translate(a_request(ExperimentConfig={"RunName": "x"}), root).notes) == 1

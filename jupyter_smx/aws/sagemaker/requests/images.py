@@ -18,20 +18,23 @@ if TYPE_CHECKING:
     from jupyter_smx.aws.sagemaker.settings import ImageRule
     from jupyter_smx.aws.service import AwsError
 
-_FRAMEWORKS = {
-    "sagemaker-scikit-learn": "scikit-learn",
-    "sagemaker-xgboost": "xgboost",
-    "pytorch-training": "torch",
-    "pytorch-inference": "torch",
-    "tensorflow-training": "tensorflow",
-    "huggingface-pytorch-training": "torch and transformers",
-    "huggingface-tensorflow-training": "tensorflow and transformers",
-    "autogluon-training": "autogluon",
-    "sagemaker-spark-processing": "pyspark",
-    "sagemaker-base-python": "sagemaker",
-    "sagemaker-distribution": "the packages of SageMaker Distribution",
+_FRAMEWORKS: dict[str, tuple[str, ...]] = {
+    "sagemaker-scikit-learn": ("scikit-learn", "pandas", "joblib"),
+    "sagemaker-xgboost": ("xgboost", "pandas", "scikit-learn"),
+    "pytorch-training": ("torch", "torchvision"),
+    "pytorch-inference": ("torch", "torchvision"),
+    "tensorflow-training": ("tensorflow",),
+    "huggingface-pytorch-training": ("torch", "transformers", "datasets", "accelerate"),
+    "huggingface-tensorflow-training": ("tensorflow", "transformers", "datasets"),
+    "autogluon-training": ("autogluon",),
+    "sagemaker-spark-processing": ("pyspark",),
+    "sagemaker-base-python": ("sagemaker",),
+    "sagemaker-distribution": (),
 }
-"""Repositories of AWS whose jobs run a script, and the packages that the interpreter should have."""
+"""Repositories of AWS whose jobs run a script, and packages of their images; the tag has the version of the first."""
+_VERSION = re.compile(r"(\d+)\.(\d+)")
+_NUMPY_2 = {"scikit-learn": (1, 5), "torch": (2, 3)}
+"""First versions that run with numpy 2; earlier ones do not say so in their metadata."""
 _UNUSABLE = re.compile(
     r"mxnet-training|sagemaker-chainer|sagemaker-rl-.*|smdistributed-.*|.*-trcomp-.*|djl-.*|.*-neo-.*|.*-neuronx?"
     r"|sagemaker-clarify-processing|sagemaker-debugger-.*|sagemaker-data-wrangler-container|sagemaker-model-monitor-.*"
@@ -58,7 +61,7 @@ _BUILT_IN = frozenset(
     }
 )
 """Repositories of the algorithms that are compiled into their images."""
-_URI = re.compile(r"(?:(?P<registry>[^/]+\.[^/]+|localhost(?::\d+)?)/)?(?P<name>[^:@]+)(?:[:@].*)?")
+_URI = re.compile(r"(?:(?P<registry>[^/]+\.[^/]+|localhost(?::\d+)?)/)?(?P<name>[^:@]+)(?::(?P<tag>[^@]*))?(?:@.*)?")
 
 
 class ImageChoice(Struct, frozen=True, kw_only=True):
@@ -79,8 +82,30 @@ def is_built_in(uri: str) -> bool:
     return repository(uri) in _BUILT_IN
 
 
-def choose_interpreter(uri: str, rules: Iterable[ImageRule]) -> ImageChoice:
+def matching_packages(uri: str) -> tuple[str, ...]:
+    """Return requirements with the framework's version of an image; none for an image without such a version.
+
+    >>> matching_packages("683313688378.dkr.ecr.us-east-1.amazonaws.com/sagemaker-scikit-learn:1.2-1-cpu-py3")
+    ('scikit-learn==1.2.*', 'pandas', 'joblib', 'numpy<2')
+    """
+    packages = _FRAMEWORKS.get(repository(uri), ())
+    found = _URI.fullmatch(uri)
+    tag = (found["tag"] or "") if found else ""
+    version = _VERSION.match(tag)
+    if not packages or version is None:
+        return ()
+    first, *others = packages
+    words = [f"{first}=={version[0]}.*", *others]
+    if own := re.search(rf"transformers{_VERSION.pattern}", tag):
+        words = [f"transformers=={own[1]}.{own[2]}.*" if word == "transformers" else word for word in words]
+    is_old = (int(version[1]), int(version[2])) < _NUMPY_2.get(first, (0, 0))
+    return (*words, *(("numpy<2",) if is_old else ()))
+
+
+def choose_interpreter(uri: str, rules: Iterable[ImageRule], *, match: bool = False) -> ImageChoice:
     """Return what a job with a script runs on an engine without images.
+
+    With ``match`` it is an environment with the framework's version of the image, which is built once.
 
     :raises AwsError: nothing here can stand for the image.
     """
@@ -95,17 +120,23 @@ def choose_interpreter(uri: str, rules: Iterable[ImageRule]) -> ImageChoice:
             f"The image {uri} cannot be run here: its program exists only in that image. Use an estimator with a "
             "script, or go back to AWS with `%smx aws off`."
         )
-    if packages := _FRAMEWORKS.get(name):
-        return ImageChoice(
-            note=f"Image {uri}: runs this notebook's Python in its place, with the versions of {packages} that are "
-            "installed there."
-        )
+    if name in _FRAMEWORKS:
+        return _framework_choice(uri, matching_packages(uri) if match else ())
     if uri.startswith("smx.local/"):
         return ImageChoice()
     raise validation_error(
         f"The image {uri} is private, and the engine of this front runs no images. Choose an engine with images "
         "(c.SmxAws.engine = 'docker'), or an interpreter for it (c.SmxAws.images)."
     )
+
+
+def _framework_choice(uri: str, packages: tuple[str, ...]) -> ImageChoice:
+    if packages:
+        words = ",".join(packages)
+        return ImageChoice(python=f"uv:{words}", note=f"Image {uri}: runs an environment of {words} in its place.")
+    versions = ", ".join(_FRAMEWORKS[repository(uri)]) or "its packages"
+    note = f"Image {uri}: runs this notebook's Python in its place, with the installed versions of {versions}."
+    return ImageChoice(note=note)
 
 
 def built_in_error(uri: str) -> AwsError:

@@ -165,7 +165,7 @@ def _image(app: Mapping[str, Any], code: Code, here: TranslationContext) -> Imag
             f"AppSpecification: there is no script. The engine {here.engine} runs no images, so the program of {uri} "
             "cannot be started. Pass ContainerEntrypoint, as a ScriptProcessor does, or choose the engine docker."
         )
-    return choose_interpreter(uri, here.images)
+    return choose_interpreter(uri, here.images, match=here.match_images)
 
 
 def _output(request: Mapping[str, Any], here: TranslationContext) -> Output:

@@ -194,7 +194,7 @@ def _image(request: Mapping[str, Any], code: Code, here: TranslationContext) -> 
             f"{uri or 'the image'} cannot be started. Pass {PROGRAM} and {DIRECTORY} in HyperParameters, as an "
             "estimator with an entry_point does, or ContainerEntrypoint; or choose the engine docker."
         )
-    return choose_interpreter(uri, here.images) if uri else ImageChoice()
+    return choose_interpreter(uri, here.images, match=here.match_images) if uri else ImageChoice()
 
 
 def _groups(resources: Mapping[str, Any], here: TranslationContext) -> tuple[Groups, tuple[str, ...]]:

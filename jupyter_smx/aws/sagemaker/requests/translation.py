@@ -24,6 +24,8 @@ class TranslationContext(Struct, frozen=True, kw_only=True):
     """True if hosts of the engine are made of the job's image."""
     instance_types: tuple[str, ...] = ()
     images: tuple[ImageRule, ...] = ()
+    match_images: bool = False
+    """True if images of frameworks run environments with their versions."""
     keep_alive_cap: int = 21_600
     """Longest keep-alive in seconds that the administrator allows."""
     processing_keep_alive: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -13,6 +13,7 @@ from jupyter_smx.model.http_routes import METHODS, controller_path
 from jupyter_smx.model.records.job import Job, JobSummary
 from jupyter_smx.model.results.log_lines import LogLines
 from jupyter_smx.model.results.progress import JobMetrics
+from jupyter_smx.model.results.usage import JobUsage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,9 @@ class JobRecords(Protocol):
 
     async def metrics(self, job_id: str, attempt: int) -> JobMetrics:
         """Return the values that one run of a job printed."""
+
+    async def usage(self, job_id: str, attempt: int) -> JobUsage:
+        """Return the resource usage of one run of a job."""
 
 
 class _Jobs(msgspec.Struct, frozen=True):
@@ -73,6 +77,10 @@ class ControllerRecords:
         """Return the values that one run of a job printed."""
         return await self._read("get_metrics", JobMetrics, job_id, {"attempt": str(attempt)})
 
+    async def usage(self, job_id: str, attempt: int) -> JobUsage:
+        """Return the resource usage of one run of a job."""
+        return await self._read("get_usage", JobUsage, job_id, {"attempt": str(attempt)})
+
     async def _read(
         self, action: Action, kind: type[_Model], ref: str = "", query: Mapping[str, str] | None = None
     ) -> _Model:
@@ -89,6 +97,14 @@ class ControllerRecords:
             ) from error
 
 
+class ListedJob(NamedTuple):
+    """What never changes of a job."""
+
+    name: str
+    kind: str
+    created_at: float
+
+
 class JobNames:
     """The names of all jobs by id, read page by page until a job that is in it.
 
@@ -99,19 +115,19 @@ class JobNames:
 
     def __init__(self, records: JobRecords) -> None:
         self._records = records
-        self._jobs: dict[str, JobSummary] = {}
+        self._jobs: dict[str, ListedJob] = {}
 
-    async def update(self) -> list[JobSummary]:
+    async def update(self) -> list[ListedJob]:
         """Return all jobs, sorted by name; the newest of one name only."""
-        found: dict[str, JobSummary] = {}
+        found: dict[str, ListedJob] = {}
         before = ""
         while page := await self._records.summaries(self.PAGE, before):
-            found |= {job.id: job for job in page}
+            found |= {job.id: ListedJob(job.name, job.kind, job.created_at) for job in page}
             before = page[-1].id
             if len(page) < self.PAGE or any(job.id in self._jobs for job in page):
                 break
         self._jobs |= found
-        by_name: dict[str, JobSummary] = {}
+        by_name: dict[str, ListedJob] = {}
         for job in sorted(self._jobs.values(), key=lambda job: job.created_at):
             by_name[job.name] = job
         return sorted(by_name.values(), key=lambda job: f"{job.name}/")

@@ -15,6 +15,7 @@ from jupyter_smx.model.records.job import Attempt, Job, JobSummary
 from jupyter_smx.model.records.log_stream import run_begins
 from jupyter_smx.model.records.summary import summary_of
 from jupyter_smx.model.results.progress import JobMetrics
+from jupyter_smx.model.results.usage import HostUsage, JobUsage
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
@@ -39,6 +40,7 @@ class RecordedJobs:
         self.folder = folder
         self.jobs: dict[str, Job] = {}
         self.series: dict[tuple[str, int], tuple[MetricSeries, ...]] = {}
+        self.used: dict[tuple[str, int], tuple[HostUsage, ...]] = {}
         self.requests: list[str] = []
 
     def add(self, name: str, *, kind: Literal["train", "process"] = "train", hosts: int = 1, **fields: object) -> Job:
@@ -102,3 +104,6 @@ class RecordedJobs:
     async def metrics(self, job_id: str, attempt: int) -> JobMetrics:
         series: Sequence[MetricSeries] = self.series.get((job_id, attempt), ())
         return JobMetrics(job=self.jobs[job_id].name, series=tuple(series), attempt=attempt)
+
+    async def usage(self, job_id: str, attempt: int) -> JobUsage:
+        return JobUsage(job=self.jobs[job_id].name, hosts=self.used.get((job_id, attempt), ()), attempt=attempt)

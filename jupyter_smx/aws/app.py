@@ -16,6 +16,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from jupyter_smx import controller_launch
+from jupyter_smx.aws.cloudwatch.service import make_service as make_cloudwatch
 from jupyter_smx.aws.controller_client import ControllerClient
 from jupyter_smx.aws.front import MAX_UPLOAD, S3Route, make_front
 from jupyter_smx.aws.identity import make_iam, make_sts
@@ -75,7 +76,7 @@ async def _run(settings: SmxAws, lock: FrontLock) -> None:
     ended = asyncio.Event()
     for number in _SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    lock.mark_ready("local" if settings.s3 == "local" else "aws")
+    lock.mark_ready(settings.s3, "match" if settings.match_images else "note")
     _log.info("The front for clients of AWS listens at %s, process %d.", endpoint.url, os.getpid())
     await ended.wait()
     server.stop()
@@ -120,6 +121,7 @@ def make_job_services(settings: SmxAws, buckets: Path) -> tuple[Service, ...]:
         s3_root=buckets if settings.s3 == "local" else None,
         engine=settings.engine,
         images=tuple(ImageRule(pattern=pattern, python=python) for pattern, python in settings.images.items()),
+        match_images=settings.match_images,
         processing_keep_alive=settings.processing_keep_alive,
         hold=settings.hold,
     )
@@ -128,4 +130,5 @@ def make_job_services(settings: SmxAws, buckets: Path) -> tuple[Service, ...]:
     return (
         make_sagemaker(controller, sagemaker, time.time, time.monotonic),
         make_logs(records),
+        make_cloudwatch(records),
     )

@@ -31,9 +31,7 @@ _HANDOVER_LIMIT = 10.0
 """Seconds until another process listens in whose favour the one that was started has left."""
 _ONLY_OWNER = 0o600
 _LOG_TAIL = 2048
-
-
-_BUCKETS: dict[S3Place, str] = {"local": "local buckets", "aws": "real buckets"}
+_READY_WORDS = 2
 
 
 class ReadyFront(NamedTuple):
@@ -68,9 +66,9 @@ class FrontLock:
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         return True
 
-    def mark_ready(self, s3: S3Place) -> None:
-        """Write that this process listens, and which buckets it has; before, its port may be another process's."""
-        os.pwrite(self._file, f"{os.getpid()}\n{s3}\n".encode(), 0)
+    def mark_ready(self, s3: str, images: str) -> None:
+        """Write that this process listens, and its buckets and images; before, its port may be another process's."""
+        os.pwrite(self._file, f"{os.getpid()}\n{s3}\n{images}\n".encode(), 0)
 
     def release(self) -> None:
         """Release the lock. Idempotent."""
@@ -111,8 +109,10 @@ class RunningFront(NamedTuple):
     """The process that has the lock."""
 
     pid: int
-    s3: S3Place | None
+    s3: S3Place | None = None
     """Which buckets it has; None while it does not listen yet."""
+    images: str = ""
+    """``match`` if images are environments with their versions, else ``note``."""
 
 
 def find_front() -> RunningFront | None:
@@ -122,20 +122,23 @@ def find_front() -> RunningFront | None:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                words = file.read(64).decode().split()
-                places: dict[str, S3Place] = {"local": "local", "aws": "aws"}
-                return RunningFront(int(words[0]), places.get(words[-1])) if words else None
+                pid, *rest = file.read(64).decode().split()
+                if len(rest) < _READY_WORDS:
+                    return RunningFront(int(pid))
+                return RunningFront(int(pid), "local" if rest[0] == "local" else "aws", rest[1])
     except (OSError, ValueError):
         pass
     return None
 
 
-def start_front(report: Callable[[str], None], s3: S3Place | None = None, python: str = sys.executable) -> ReadyFront:
+def start_front(
+    report: Callable[[str], None], s3: S3Place | None = None, images: str | None = None, python: str = sys.executable
+) -> ReadyFront:
     """Start the front unless it runs, wait until it listens, and return it. Blocks for about a second.
 
-    ``s3`` is where its buckets are, None for what the configuration says.
+    ``s3`` is where its buckets are, and ``images`` is ``match`` or ``note``; None for what the configuration says.
 
-    :raises ValidationError: it runs with other buckets.
+    :raises ValidationError: it runs with other buckets or images.
     :raises UnavailableError: botocore is missing, the port is taken, or the process ended; its last words say why.
     """
     try:
@@ -145,7 +148,7 @@ def start_front(report: Callable[[str], None], s3: S3Place | None = None, python
     endpoint = ensure_endpoint()
     running = find_front()
     if running is not None and running.s3 is not None:
-        return ReadyFront(endpoint, _check_s3(running.s3, s3))
+        return _check_choice(endpoint, running, s3, images)
     if find_spec("botocore") is None:
         raise UnavailableError(
             "The front for clients of AWS cannot be started: botocore is not installed.",
@@ -155,20 +158,23 @@ def start_front(report: Callable[[str], None], s3: S3Place | None = None, python
             cure='Install it beside jupyter_smx: pip install "jupyter-smx[aws]".',
         )
     report("Starting the front for clients of AWS …")
-    place = _wait_ready(_start_process(python, [f"--SmxAws.s3={s3}"] if s3 else []))
-    return ReadyFront(endpoint, _check_s3(place, s3))
+    words = [f"--SmxAws.s3={s3}"] if s3 else []
+    words += [f"--SmxAws.match_images={images == 'match'}"] if images else []
+    return _check_choice(endpoint, _wait_ready(_start_process(python, words)), s3, images)
 
 
-def _check_s3(found: S3Place, chosen: S3Place | None) -> S3Place:
-    if chosen in (None, found):
-        return found
-    raise ValidationError(
-        f"The front for clients of AWS runs with {_BUCKETS[found]}.",
-        field="s3",
-        value=chosen,
-        rule="One front has either local buckets or real ones.",
-        cure=f"Run `jupyter smx aws stop`, then `jupyter smx aws start --s3 {chosen}`; running jobs go on.",
-    )
+def _check_choice(endpoint: Endpoint, running: RunningFront, s3: S3Place | None, images: str | None) -> ReadyFront:
+    for option, found, chosen in (("s3", running.s3, s3), ("images", running.images, images)):
+        if chosen not in (None, found):
+            raise ValidationError(
+                f"The front for clients of AWS runs with --{option} {found}.",
+                field=option,
+                value=chosen,
+                rule="One front serves all clients of a user, so that it has one choice.",
+                cure=f"Run `jupyter smx aws stop`, then `jupyter smx aws start --{option} {chosen}`; running jobs "
+                "go on.",
+            )
+    return ReadyFront(endpoint, running.s3 or "local")
 
 
 def _start_process(python: str, words: list[str]) -> subprocess.Popen[bytes]:
@@ -192,12 +198,12 @@ def _start_process(python: str, words: list[str]) -> subprocess.Popen[bytes]:
         raise _start_error(f"{error.filename}: {error.strerror}") from error
 
 
-def _wait_ready(process: subprocess.Popen[bytes]) -> S3Place:
+def _wait_ready(process: subprocess.Popen[bytes]) -> RunningFront:
     end, left_at = time.monotonic() + START_LIMIT, 0.0
     while True:
         running = find_front()
         if running is not None and running.s3 is not None:
-            return running.s3
+            return running
         code = process.poll()
         # With 0 it has left because another process became the front at the same time.
         if code not in (None, 0):
@@ -240,6 +246,7 @@ def describe_front() -> dict[str, object]:
         "running": running is not None and running.s3 is not None,
         "pid": running.pid if running else None,
         "buckets": running.s3 if running else None,
+        "images": running.images if running else None,
         "url": endpoint.url if endpoint else None,
         "access_key": endpoint.access_key if endpoint else None,
         "log": str(log_path()),

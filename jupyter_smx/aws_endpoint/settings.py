@@ -41,6 +41,11 @@ class SmxAws(Configurable):
             "Without one a job runs the Python of the front."
         ),
     ).tag(config=True)
+    match_images = Bool(
+        default_value=False,
+        help="Run the image of a framework as an environment with its version, which is built once; else the job "
+        "notes which Python it has.",
+    ).tag(config=True)
     processing_keep_alive = Int(
         None,
         min=0,

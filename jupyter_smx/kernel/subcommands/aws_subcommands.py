@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _NOTEBOOK = "%smx"
 _SHELLS = ("bash", "fish", "dotenv", "json")
 _PLACES = ("local", "aws")
+_IMAGES = ("note", "match")
 _ONLY_HERE = {"on": "notebook", "off": "notebook", "env": "terminal"}
 _CURES = {
     "on": 'Run `eval "$(jupyter smx aws env)"`, which sets the variables of this shell.',
@@ -50,7 +51,7 @@ def _off(_: Namespace, __: Surface) -> Result:
 def _start(found: Namespace, surface: Surface) -> Result:
     from jupyter_smx.aws_endpoint import process  # noqa: PLC0415
 
-    url = process.start_front(surface.info, _place(found)).endpoint.url
+    url = process.start_front(surface.info, _place(found), found.images or None).endpoint.url
     return _text(f"The front for clients of AWS listens at {url}.", url=url)
 
 
@@ -118,6 +119,7 @@ def _check(found: Namespace, surface: str, prog: str) -> None:
         ("action", found.action, ACTIONS),
         ("shell", found.shell, _SHELLS),
         ("s3", found.s3, ("", *_PLACES)),
+        ("images", found.images, ("", *_IMAGES)),
     ):
         if value not in choices:
             raise ValidationError(
@@ -133,6 +135,14 @@ def _check(found: Namespace, surface: str, prog: str) -> None:
             value=found.action,
             rule="A process can change its own variables only.",
             cure=_CURES[found.action],
+        )
+    if found.images and found.action != "start":
+        raise ValidationError(
+            f"{prog} aws {found.action}: --images was given.",
+            field="images",
+            value=found.images,
+            rule="It is chosen when the front starts.",
+            cure=f"Write it as `jupyter smx aws start --images {found.images}`.",
         )
     if bool(found.name) is not (found.action == "profile"):
         raise ValidationError(
@@ -165,6 +175,14 @@ AWS = Subcommand(
             metavar="PLACE",
             help="where buckets are: local (default) or aws",
             choices=_PLACES,
+        ),
+        Argument(
+            name="images",
+            spellings=("--images",),
+            metavar="HOW",
+            help="for start: match builds an environment with the version of a framework's image, note (default) runs "
+            "the Python of the front and says so",
+            choices=_IMAGES,
         ),
         Argument(name="off", spellings=("--off",), help="for env: print what restores the variables from before"),
     ),

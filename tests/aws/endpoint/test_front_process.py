@@ -67,7 +67,7 @@ def test_one_front_runs_and_a_second_start_finds_it(data_folder: Path) -> None:
     words = Path(f"/proc/{status['pid']}/cmdline").read_bytes()
     log = (data_folder / "aws.log").read_text()
     assert first.endpoint.secret_key not in log + words.decode() + json.dumps(status)
-    with pytest.raises(ValidationError, match="runs with local buckets"):
+    with pytest.raises(ValidationError, match="runs with --s3 local"):
         process.start_front(quiet, "aws")
     assert command("stop").stdout == "The front ended; jobs go on.\n"
     assert process.find_front() is None

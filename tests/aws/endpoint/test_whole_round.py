@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import tarfile
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,6 +31,7 @@ gate = os.environ.get("GATE")
 while gate and not pathlib.Path(gate).exists():
     time.sleep(0.01)
 pathlib.Path(os.environ["SM_MODEL_DIR"], "model.txt").write_text("a model")
+print("accuracy=0.5;")
 print("end", flush=True)
 """
 
@@ -64,6 +66,7 @@ class Clients:
             AlgorithmSpecification={
                 "TrainingImage": "sagemaker-scikit-learn:1.2-1-cpu-py3",
                 "TrainingInputMode": "File",
+                "MetricDefinitions": [{"Name": "accuracy", "Regex": "accuracy=([0-9.]+);"}],
             },
             HyperParameters={
                 "sagemaker_program": '"train.py"',
@@ -108,6 +111,20 @@ def test_a_job_is_created_awaited_and_its_model_is_an_object(clients: Clients) -
     times = [event["timestamp"] for event in events]
     assert times == sorted(times)
     assert found["CreationTime"].timestamp() * 1000 < times[0] < found["TrainingEndTime"].timestamp() * 1000 + 2000
+    points = (
+        Session()
+        .create_client("cloudwatch")
+        .get_metric_statistics(
+            Namespace=group,
+            MetricName="accuracy",
+            Dimensions=[{"Name": "TrainingJobName", "Value": "round-1"}],
+            StartTime=found["TrainingStartTime"] - timedelta(minutes=2),
+            EndTime=found["TrainingEndTime"] + timedelta(minutes=2),
+            Period=60,
+            Statistics=["Average"],
+        )["Datapoints"]
+    )
+    assert [point["Average"] for point in points] == [0.5]
     names = [job["TrainingJobName"] for job in clients.sagemaker.list_training_jobs()["TrainingJobSummaries"]]
     assert names == ["round-1"]
     with pytest.raises(ClientError, match="The request was rejected because the training job is in status Completed"):

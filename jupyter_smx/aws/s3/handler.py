@@ -22,7 +22,6 @@ from jupyter_smx.aws.s3.operations.routing import S3Operation, find_operation
 from jupyter_smx.aws.s3.received_body import UNSIGNED, ReceivedBody
 from jupyter_smx.aws.s3.storage.disk_errors import describe_disk_error
 from jupyter_smx.aws.s3.storage.layout import S3Storage
-from jupyter_smx.aws.s3.storage.temporary_file import TemporaryFile
 from jupyter_smx.aws.service import AwsError
 from jupyter_smx.aws.signature import Credential, RequestHead, check_signature, chunk_signatures, is_presigned
 from jupyter_smx.aws.signing.canonical import split_query
@@ -118,7 +117,7 @@ class S3Handler(RequestHandler):
         query = dict(split_query(head.query))
         operation = find_operation(head.method, bucket, key, query, headers)
         call = S3Call(self._storage, head.method, bucket, key, query, headers, credential.region)
-        file = await in_thread(_begin_object, operation, call) if operation.has_object else None
+        file = None if operation.open_file is None else await in_thread(operation.open_file, call)
         try:
             self._body = ReceivedBody(headers, file, lambda: chunk_signatures(head, self._secrets))
         except BaseException:
@@ -292,13 +291,6 @@ class S3Handler(RequestHandler):
         body = xml.write_error("InternalError", message, unquote(self.request.path), self._request_id)
         self.set_status(status_code)
         self.finish(b"" if self.request.method == "HEAD" else body)
-
-
-def _begin_object(operation: S3Operation, call: S3Call) -> TemporaryFile:
-    """Check the place of an object before its body comes, and make the file for the body."""
-    if operation.check is not None:
-        operation.check(call)
-    return TemporaryFile(call.storage)
 
 
 def _read_small(answer: S3Answer) -> S3Answer:

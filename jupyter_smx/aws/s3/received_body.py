@@ -14,6 +14,7 @@ from jupyter_smx.aws.service import AwsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from jupyter_smx.aws.s3.storage.part_slot import PartSlot
     from jupyter_smx.aws.s3.storage.temporary_file import TemporaryFile
     from jupyter_smx.aws.signing.chunks import ChunkSignatures
 
@@ -36,7 +37,7 @@ class ReceivedBody:
     def __init__(
         self,
         headers: Mapping[str, str],
-        file: TemporaryFile | None,
+        file: TemporaryFile | PartSlot | None,
         chunk_signatures: Callable[[], ChunkSignatures],
     ) -> None:
         self.file = file
@@ -117,7 +118,7 @@ class ReceivedBody:
     @property
     def is_open(self) -> bool:
         """Return True if there is a file that became no object yet."""
-        return self.file is not None and bool(self.file.path)
+        return self.file is not None and self.file.is_open
 
     def discard(self) -> None:
         """Remove the file where it became no object."""

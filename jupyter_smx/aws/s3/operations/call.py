@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jupyter_smx.aws.s3.forms import xml
+from jupyter_smx.aws.s3.storage.temporary_file import TemporaryFile
 from jupyter_smx.aws.service import AwsError
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from jupyter_smx.aws.s3.received_body import ReceivedBody
     from jupyter_smx.aws.s3.storage.layout import S3Storage
-    from jupyter_smx.aws.s3.storage.temporary_file import TemporaryFile
 
 OWNER = {"ID": "0" * 64, "DisplayName": "local"}
 ACCOUNT = "000000000000"
@@ -42,9 +42,10 @@ class S3Call:
     @property
     def file(self) -> TemporaryFile:
         """Return the file with the body of a request that carries an object."""
-        if self.body is None or self.body.file is None:
+        file = None if self.body is None else self.body.file
+        if not isinstance(file, TemporaryFile):
             raise AwsError("MissingRequestBodyError", "The request has no body.")
-        return self.body.file
+        return file
 
     @property
     def resource(self) -> str:

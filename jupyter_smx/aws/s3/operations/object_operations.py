@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 MAX_DELETED = 1000
 
 
+def open_object_file(call: S3Call) -> TemporaryFile:
+    """Check the place of an object before its body comes, and return a file for the body."""
+    object_files.check_place(call.storage, call.bucket, call.key, call.headers)
+    return TemporaryFile(call.storage)
+
+
 def put_object(call: S3Call) -> S3Answer:
     """Replace an object by the body."""
     metadata = read_metadata(call.headers)

@@ -19,6 +19,8 @@ from jupyter_smx.aws.service import AwsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jupyter_smx.aws.s3.storage.part_slot import PartSlot
+
 MAX_PART = 10_000
 MIN_SIZE = 5 * 1024 * 1024
 """Bytes of each part but the last."""
@@ -52,9 +54,12 @@ def part_number(call: S3Call) -> int:
     return int(text)
 
 
-def check_upload(call: S3Call) -> None:
-    """Raise AwsError where a request names no upload of its key."""
-    _store(call).record(call.query["uploadId"], call.key)
+def open_part(call: S3Call) -> TemporaryFile | PartSlot:
+    """Return the file for a part; raise AwsError where a request names no upload of its key or no number."""
+    number, store = part_number(call), _store(call)
+    store.record(call.query["uploadId"], call.key)
+    length = call.headers.get("x-amz-decoded-content-length") or call.headers.get("content-length", "")
+    return store.open_part(call.query["uploadId"], number, int(length) if length.isdigit() else None)
 
 
 def upload_part(call: S3Call) -> S3Answer:
@@ -63,7 +68,9 @@ def upload_part(call: S3Call) -> S3Answer:
     store = _store(call)
     record = store.record(call.query["uploadId"], call.key)
     sums = {} if call.body is None else call.body.checksums
-    part = store.put(call.query["uploadId"], number, call.file, sums)
+    if call.body is None or call.body.file is None:
+        raise AwsError("MissingRequestBodyError", "The request has no body.")
+    part = store.put(call.query["uploadId"], number, call.body.file, sums)
     checksums = {f"x-amz-checksum-{name}": value for name, value in sums.items()}
     encryption = encryption_headers(_metadata(record))
     return S3Answer(headers={"etag": part.etag, **encryption, **checksums})
@@ -94,14 +101,9 @@ def complete_upload(call: S3Call) -> S3Answer:
     requested = list(xml.parse_document(call.document, "CompleteMultipartUpload").all("Part"))
     parts = choose_parts(requested, store.parts(upload_id))
     object_files.check_place(call.storage, call.bucket, call.key, call.headers)
-    with translated():
-        file = TemporaryFile(call.storage)
-    try:
-        store.join(parts, file)
+    with store.joined(upload_id, parts) as file:
         place = (call.bucket, call.key)
         new = object_files.put_object(call.storage, file, place, _metadata(record), call.headers)
-    finally:
-        file.discard()
     store.remove(upload_id)
     location = f"http://{call.headers.get('host', '')}/{call.bucket}/{call.key}"
     content = {"Location": location, "Bucket": call.bucket, "Key": call.key, "ETag": new.etag}

@@ -12,13 +12,14 @@ from jupyter_smx.aws.s3.operations import (
     object_operations,
     part_operations,
 )
-from jupyter_smx.aws.s3.storage.object_files import check_place
 from jupyter_smx.aws.service import AwsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from jupyter_smx.aws.s3.operations.call import S3Answer, S3Call
+    from jupyter_smx.aws.s3.storage.part_slot import PartSlot
+    from jupyter_smx.aws.s3.storage.temporary_file import TemporaryFile
 
 SUBRESOURCES = {
     "acl", "analytics", "attributes", "delete", "intelligent-tiering", "inventory", "legal-hold", "location",
@@ -31,28 +32,23 @@ SUBRESOURCES = {
 
 @dataclass(frozen=True)
 class S3Operation:
-    """An operation, and whether its body is an object, which goes to a file."""
+    """An operation, and how its body and its answer are treated."""
 
     act: Callable[[S3Call], S3Answer]
-    has_object: bool = False
     is_slow: bool = False
     """True for one that copies as many bytes as an object has, of which the client reads blanks meanwhile."""
-    check: Callable[[S3Call], object] | None = None
-    """What is checked before the body is received; None for nothing."""
-
-
-def _check_put(call: S3Call) -> None:
-    check_place(call.storage, call.bucket, call.key, call.headers)
+    open_file: Callable[[S3Call], TemporaryFile | PartSlot] | None = None
+    """Check the request before its body comes, and return the file for the body, which is an object."""
 
 
 OBJECT_OPERATIONS = {
-    ("PUT", ""): S3Operation(object_operations.put_object, has_object=True, check=_check_put),
+    ("PUT", ""): S3Operation(object_operations.put_object, open_file=object_operations.open_object_file),
     ("PUT", "copy"): S3Operation(object_operations.copy_object, is_slow=True),
     ("GET", ""): S3Operation(object_operations.get_object),
     ("HEAD", ""): S3Operation(object_operations.head_object),
     ("DELETE", ""): S3Operation(object_operations.delete_object),
     ("POST", "uploads"): S3Operation(part_operations.create_upload),
-    ("PUT", "uploadId"): S3Operation(part_operations.upload_part, has_object=True, check=part_operations.check_upload),
+    ("PUT", "uploadId"): S3Operation(part_operations.upload_part, open_file=part_operations.open_part),
     ("PUT", "uploadId copy"): S3Operation(part_operations.upload_part_copy, is_slow=True),
     ("POST", "uploadId"): S3Operation(part_operations.complete_upload, is_slow=True),
     ("DELETE", "uploadId"): S3Operation(part_operations.abort_upload),

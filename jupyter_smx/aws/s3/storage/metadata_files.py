@@ -52,13 +52,20 @@ def has_marker(storage: S3Storage, bucket: str, key: str) -> bool:
     return os.path.exists(storage.metadata_path(bucket, key))
 
 
-def write_json(path: str, content: Any, suffix: str) -> None:
+def create_json(path: str, content: Any) -> None:
+    """Write a new file of state; raise FileExistsError where there is one."""
+    _write_file(path, json.dumps(content).encode())
+
+
+def write_json(path: str, content: Any, suffix: str, *, makes_folder: bool = True) -> None:
     """Replace a file of state at once, so that no reader sees a part of it."""
     temporary = f"{path}.{suffix}"
     data = json.dumps(content, separators=(",", ":")).encode()
     try:
         _write_file(temporary, data)
     except FileNotFoundError:
+        if not makes_folder:
+            raise
         os.makedirs(os.path.dirname(path), exist_ok=True)
         _write_file(temporary, data)
     os.replace(temporary, path)

@@ -27,6 +27,11 @@ class TemporaryFile:
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         self.size = 0
 
+    @property
+    def is_open(self) -> bool:
+        """Return True until the file has its place or is removed."""
+        return self._descriptor >= 0
+
     def write(self, pieces: Sequence[bytes]) -> None:
         """Append pieces."""
         for piece in pieces:

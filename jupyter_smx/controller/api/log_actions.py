@@ -83,7 +83,7 @@ async def read_log_lines(request: ApiHandler) -> Answer:
     )
     # The status is read before the file: output that came before it is then in the file.
     read = partial(log_lines.read_lines, run_begin=int(began * 1000), is_final=is_over(job, attempt))
-    page = await asyncio.to_thread(read, path, selected)
+    page = read(path, selected) if log_lines.is_short(path) else await asyncio.to_thread(read, path, selected)
     return json_answer(replace(page, attempt=attempt, attempts=job.attempt))
 
 

@@ -30,6 +30,10 @@ BLOCK = 65_536
 """Bytes in which newlines are counted, or searched for backwards."""
 
 
+SHORT = 262_144
+"""Bytes of a log and its index that are read without a thread, which takes longer than to read so much."""
+
+
 class Selection(NamedTuple):
     """The lines to read: by bytes, by milliseconds since the epoch, and how many of the first or last ones."""
 
@@ -62,6 +66,18 @@ def read_lines(path: Path, selected: Selection, *, run_begin: int, is_final: boo
         # Read after the size: each byte that is there has its entry.
         reader = LineReader(file.fileno(), total, read_times(times_path(path)), run_begin=run_begin, is_final=is_final)
         return reader.read(selected)
+
+
+def is_short(path: Path) -> bool:
+    """Return True if reading a log takes next to no time."""
+    return sum(_size(file) for file in (path, times_path(path))) <= SHORT
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 class LineReader:

@@ -93,3 +93,17 @@ async def test_the_last_line_of_a_job_that_ended_needs_no_newline(world: World) 
 @pytest.mark.parametrize(("query", "status"), [("host=algo-9", 404), ("attempt=3", 404), ("since=x", 400)])
 async def test_a_request_that_makes_no_sense_is_refused(world: World, query: str, status: int) -> None:
     assert (await world.ask("GET", f"/v1/jobs/train/logs/lines?{query}")).status == status
+
+
+async def test_a_long_log_is_read_in_pages_by_a_thread(world: World) -> None:
+    path = world.folder / "jobs" / an_id(1) / "logs" / "attempt-2" / "algo-1.log"
+    path.write_bytes(b"0123456789abcde\n" * 200_000)
+    texts, after = 0, 0
+    while True:
+        page = await ask(world, f"after={after}&limit=10000")
+        assert isinstance(page["lines"], list)
+        texts += len(page["lines"])
+        if not page["has_more"]:
+            break
+        after = page["end"]
+    assert (texts, page["end"], page["total"]) == (200_000, 3_200_000, 3_200_000)

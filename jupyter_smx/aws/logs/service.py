@@ -113,7 +113,8 @@ class LogOperations:
             candidates.sort(key=lambda found: found[1])
         if bool(members.get("descending")):
             candidates.reverse()
-        rows = await self._rows(_after_token(candidates, members.get("nextToken")), prefix or "", limit, members)
+        rest = _after_token(candidates, members.get("nextToken"))
+        rows = await self._rows([(group, name) for name, _ in rest], prefix or "", limit, members)
         arn = self._group_arn(group, caller)
         found = {"logStreams": [row | {"arn": f"{arn}:log-stream:{row['logStreamName']}"} for row in rows[:limit]]}
         return found | ({"nextToken": rows[limit - 1]["logStreamName"]} if len(rows) > limit else {})
@@ -121,20 +122,18 @@ class LogOperations:
     async def _candidates(self, group: str, prefix: str) -> list[tuple[str, float]]:
         """List name and time of creation of the jobs whose streams a prefix may select, by name."""
         if "/" in prefix:
-            job = await self._records.find(job_of_stream(prefix))
-            is_found = job is not None and job.spec.kind == GROUPS[group]
-            return [(job.name, job.created_at)] if is_found and job is not None else []
+            return [(job_of_stream(prefix), 0.0)]
         jobs = await self._names.update()
         return [(job.name, job.created_at) for job in jobs if job.kind == GROUPS[group] and job.name.startswith(prefix)]
 
     async def _rows(
-        self, candidates: Sequence[tuple[str, float]], prefix: str, limit: int, members: Mapping[str, Any]
+        self, jobs: Sequence[tuple[str, str]], prefix: str, limit: int, members: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
         """Describe streams, one more than the limit where there are more."""
         descending, after = bool(members.get("descending")), members.get("nextToken") or ""
         rows: list[dict[str, Any]] = []
-        for name, _ in candidates:
-            streams = [stream for stream in await self._streams(name) if stream.name.startswith(prefix)]
+        for group, name in jobs:
+            streams = [stream for stream in await self._streams(group, name) if stream.name.startswith(prefix)]
             if name == job_of_stream(after):
                 streams = [stream for stream in streams if (stream.name < after if descending else stream.name > after)]
             found = await _gather(self._row(stream) for stream in sorted(streams, reverse=descending))
@@ -156,9 +155,9 @@ class LogOperations:
             "storedBytes": size.size,
         }
 
-    async def _streams(self, job_name: str) -> list[JobStream]:
-        job = await self._records.find(job_name)
-        return [] if job is None else job_streams(job)
+    async def _streams(self, group: str, job_name: str) -> list[JobStream]:
+        job = await self._records.find(job_name) if job_name else None
+        return [] if job is None or job.spec.kind != GROUPS[group] else job_streams(job)
 
     async def _stream(self, group: str, name: str) -> JobStream:
         job = await self._records.find(job_of_stream(name)) if "/" in name else None
@@ -219,7 +218,7 @@ class LogOperations:
             if not before_first or f"{name}/" > f"{before_first}/"
         ]
         jobs = candidates[:JOBS_AT_ONCE]
-        found = await _gather(self._streams(name) for name in jobs)
+        found = await _gather(self._streams(group, name) for name in jobs)
         streams = [stream for streams in found for stream in streams if stream.name.startswith(prefix or "")]
         return streams, jobs[-1] if len(candidates) > len(jobs) else ""
 

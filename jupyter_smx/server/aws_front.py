@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from tornado.ioloop import IOLoop
 
-from jupyter_smx.aws_endpoint import switch
 from jupyter_smx.aws_endpoint.settings import read_settings
 from jupyter_smx.model.errors import SmxError
 
@@ -29,6 +28,9 @@ async def lead_clients_to_front(config: Config, log: Logger) -> bool:
         settings = read_settings(config=config)
         if not settings.enabled:
             return False
+        # Windows lacks the locks of files that it needs, and there nothing is started.
+        from jupyter_smx.aws_endpoint import switch  # noqa: PLC0415
+
         s3: S3Place = "local" if settings.s3 == "local" else "aws"
         start = partial(switch.plan_on, os.environ, log.info, s3, switch.BACK_IN_A_NOTEBOOK)
         plan = await IOLoop.current().run_in_executor(None, start)

@@ -9,11 +9,10 @@ from botocore.exceptions import UnknownServiceError
 from botocore.loaders import Loader
 from botocore.model import OperationNotFoundError, ServiceModel
 
-SERVICES = ("sagemaker", "logs", "cloudwatch", "sts", "iam")
-"""Names as botocore has them."""
-
 SIGNING_NAMES = {"sagemaker": "sagemaker", "logs": "logs", "cloudwatch": "monitoring", "sts": "sts", "iam": "iam"}
 """The service in the credential scope of a request, by botocore's name."""
+_TARGET_PREFIXES = {"SageMaker": "sagemaker", "Logs_20140328": "logs", "GraniteServiceVersion20100801": "cloudwatch"}
+"""Older models of CloudWatch have no prefix, and newer clients send one."""
 
 
 @functools.cache
@@ -28,10 +27,9 @@ def load_model(service: str) -> Any:
         raise ValueError(f"botocore has no model of {service}") from error
 
 
-@functools.cache
 def service_of_target(prefix: str) -> str:
     """Return the service whose header ``X-Amz-Target`` begins with ``prefix``, "" for another."""
-    return next((name for name in SERVICES if load_model(name).metadata.get("targetPrefix") == prefix), "")
+    return _TARGET_PREFIXES.get(prefix, "")
 
 
 def find_operation(service: str, operation: str) -> Any | None:

@@ -69,6 +69,8 @@ def test_one_front_runs_and_a_second_start_finds_it(data_folder: Path) -> None:
     assert first.endpoint.secret_key not in log + words.decode() + json.dumps(status)
     with pytest.raises(ValidationError, match="runs with --s3 local"):
         process.start_front(quiet, "aws")
+    with pytest.raises(ValidationError, match="runs with --images note"):
+        process.start_front(quiet, images="match")
     assert command("stop").stdout == "The front ended; jobs go on.\n"
     assert process.find_front() is None
     assert "Traceback" not in (data_folder / "aws.log").read_text()
@@ -188,6 +190,7 @@ print([type(one).__module__ for one in sys.meta_path if "jupyter_smx" in type(on
         (("start", "name"), "a name was given"),
         (("fly",), "'fly'"),
         (("env", "--shell", "cmd"), "'cmd'"),
+        (("env", "--images", "match"), "It is chosen when the front starts"),
         (("profile", "default"), "is not a name for this profile"),
     ],
 )

@@ -23,6 +23,7 @@ HEADER = b"smx log times 1\n"
 ENTRY = Struct("<QQ")
 INTERVAL = 10
 """Milliseconds between two entries at least; pieces in between share the time of the first."""
+_CLOSED = -1
 DOUBLE_EVERY = 32_768
 """Entries after which the interval doubles, so that a job that prints for weeks has an index of a few MiB."""
 
@@ -45,7 +46,7 @@ class LogTimesWriter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._descriptor: int | None = None
+        self._descriptor = _CLOSED
         self._entries = 0
         self._newest = 0
         self._is_refused = False
@@ -55,7 +56,7 @@ class LogTimesWriter:
         if self._is_refused:
             return
         try:
-            if self._descriptor is None:
+            if self._descriptor == _CLOSED:
                 self._open()
             if not self._is_refused and self._is_due(now):
                 self._append(offset, now)
@@ -65,9 +66,9 @@ class LogTimesWriter:
 
     def close(self) -> None:
         """Close the file."""
-        if self._descriptor is not None:
+        if self._descriptor != _CLOSED:
             os.close(self._descriptor)
-            self._descriptor = None
+            self._descriptor = _CLOSED
 
     def _open(self) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -89,7 +90,6 @@ class LogTimesWriter:
 
     def _append(self, offset: int, now: int) -> None:
         entry = ENTRY.pack(offset, now)
-        assert self._descriptor is not None  # noqa: S101 - opened by the caller
         is_new = not self._entries and not os.fstat(self._descriptor).st_size
         content = HEADER + entry if is_new else entry
         if os.write(self._descriptor, content) < len(content):

@@ -47,6 +47,8 @@ CONCURRENT = 16
 JOBS_AT_ONCE = 50
 """Jobs whose streams one search merges; the next token continues with the jobs after them."""
 MAX_NAMED_STREAMS = 100
+MIN_PAGE = 100
+"""Events of each stream in a search of many; the search of a page of events ends where the first stream's page does."""
 _ORDERS = ("LogStreamName", "LastEventTime")
 
 
@@ -189,8 +191,10 @@ class LogOperations:
         matches = compile_filter(members.get("filterPattern") or "")
         token = parse_filter_token(members["nextToken"]) if members.get("nextToken") else FilterToken("", None)
         streams, last_job = await self._selected_streams(group, members, token.before_first)
+        # Pages of many streams are short: the next request reads those of later jobs again.
+        size = min(limit, max(MIN_PAGE, MAX_EVENTS // max(1, len(streams))))
         pages = await _gather(
-            self._stream_page(stream, times, limit, token.last, is_named=bool(members.get("logStreamNames")))
+            self._stream_page(stream, times, size, token.last, is_named=bool(members.get("logStreamNames")))
             for stream in streams
         )
         merged = merge((page for page in pages if page is not None), limit, matches)

@@ -2,6 +2,7 @@
 
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
+import { awsPlugin } from './plugins/aws';
 import { cardPlugin } from './plugins/card';
 import { cellsPlugin } from './plugins/cells';
 import { chartsPlugin } from './plugins/charts';
@@ -24,6 +25,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   sidebarPlugin,
   toastsPlugin,
   statusPlugin,
+  awsPlugin,
   runningPlugin,
   launcherPlugin,
   logPlugin,

@@ -5,6 +5,7 @@ client                          its Describe of a job in progress
 ==============================  =====================================================================
 a waiter of boto3 or the CLI    is held for 45 seconds at most; it would look again after 60 or 120
 an SDK or Airflow               the first one after the create is held for 10 seconds at most
+a boto3 older than 1.38         the same: its waiters do not say what they are
 all others                      is answered at once
 ==============================  =====================================================================
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _FEATURES = re.compile(r"(?:^|\s)m/(?P<features>[^\s#;]+)")
 _WAITER = "B"
+_BOTOCORE = re.compile(r"(?:^|\s)md/Botocore#1\.(?P<minor>\d+)")
+_FIRST_WITH_FEATURES = 38
+"""The minor version of botocore 1 whose waiters surely say what they are; 1.37.0 does not, 1.37.20 does."""
 _SDK = re.compile(r"(?:^|\s)(?:lib/)?(?:AWS-SageMaker|Airflow/)")
 
 
@@ -33,6 +37,12 @@ def is_waiter(user_agent: str) -> bool:
 def is_sdk(user_agent: str) -> bool:
     """Return True if an SDK of SageMaker, or Airflow, sends the request."""
     return _SDK.search(user_agent) is not None
+
+
+def is_old(user_agent: str) -> bool:
+    """Return True if a waiter of this client would not say that it is one."""
+    found = _BOTOCORE.search(user_agent)
+    return found is not None and int(found["minor"]) < _FIRST_WITH_FEATURES
 
 
 class FirstDescribes:
@@ -57,4 +67,5 @@ def hold_seconds(user_agent: str, job: str, first: FirstDescribes, settings: Sag
     """Return for how many seconds an answer may be held; 0 for at once."""
     if is_waiter(user_agent):
         return settings.waiter_hold
-    return settings.hold if is_sdk(user_agent) and first.take(job) else 0.0
+    sleeps_long = is_sdk(user_agent) or is_old(user_agent)
+    return settings.hold if sleeps_long and first.take(job) else 0.0

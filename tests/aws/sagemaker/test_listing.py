@@ -123,3 +123,13 @@ def test_a_waiter_is_held_and_an_sdk_once_after_the_create() -> None:
     first.add("c")
     agent = "Boto3/1.44 m/D Airflow/3.3.2 AmPP/9.39.0 Caller/SageMakerTrainingOperator"
     assert hold_seconds(agent, "c", first, settings) == 8.0
+
+
+def test_a_waiter_of_a_boto3_that_does_not_say_so_is_held_once() -> None:
+    settings = SageMakerSettings(data_folder=Path("/data"), hold=8.0)
+    first = FirstDescribes()
+    first.add("a")
+    first.add("b")
+    old = "Boto3/1.34.162 md/Botocore#1.34.162 ua/2.0 os/linux#6 md/arch#x86_64 lang/python#3.11"
+    assert [hold_seconds(old, "a", first, settings) for _ in range(2)] == [8.0, 0.0]
+    assert hold_seconds(old.replace("1.34.162", "1.38.0"), "b", first, settings) == 0.0

@@ -20,9 +20,10 @@ BACK_IN_A_NOTEBOOK = "%smx aws off"
 
 @dataclass(frozen=True)
 class Switch:
-    """The changes of variables that lead clients to the front, and the sentence about them."""
+    """The changes of variables that lead clients to the front, its address, and the sentence about them."""
 
     changes: list[EnvironChange]
+    url: str
     sentence: str
 
 
@@ -39,7 +40,7 @@ def plan_on(environ: Mapping[str, str], report: Callable[[str], None], s3: S3Pla
         f"AWS → local: new clients of SageMaker train on this machine ({front.endpoint.url}), and {buckets}. "
         f"Back to AWS: {back}"
     )
-    return Switch(environment.switch_on(environ, variables), sentence)
+    return Switch(environment.switch_on(environ, variables), front.endpoint.url, sentence)
 
 
 def lead_children(plan: Switch) -> None:

@@ -15,7 +15,7 @@ from traitlets import List, Unicode
 
 from jupyter_smx import controller_launch
 from jupyter_smx.server.activity import Activity
-from jupyter_smx.server.aws_front import lead_clients_to_front
+from jupyter_smx.server.aws_front import AWS_PAGE_OPTION, lead_clients_to_front
 from jupyter_smx.server.bus_events import SCHEMA_ID, SCHEMA_PATH, BusEvent, reset_event
 from jupyter_smx.server.connection import ControllerConnection
 from jupyter_smx.server.event_relay import EventRelay
@@ -70,7 +70,8 @@ class SmxServerExtension(ExtensionApp):
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
         # Events may be emitted on the server's loop only, and this is where it runs for the first time.
         # Kernels and terminals that start from now on are led to the front, where that is enabled.
-        await lead_clients_to_front(serverapp.config, self.log)
+        if url := await lead_clients_to_front(serverapp.config, self.log):
+            serverapp.web_app.settings.setdefault("page_config_data", {})[AWS_PAGE_OPTION] = url
         urls = read_addresses(self.message_urls, self.message_urls_file, self.log)
         if urls:
             self.pending_messages = PendingMessages()

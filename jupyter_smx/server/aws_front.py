@@ -18,16 +18,20 @@ if TYPE_CHECKING:
 
     from jupyter_smx.aws_endpoint.environment import S3Place
 
+AWS_PAGE_OPTION = "smxAws"
+"""Option of JupyterLab's pages that has the address of the front; the status bar shows "AWS → local" then."""
 
-async def lead_clients_to_front(config: Config, log: Logger) -> bool:
+
+async def lead_clients_to_front(config: Config, log: Logger) -> str:
     """Start the front if ``c.SmxAws.enabled``, and set the variables in this process, whose kernels inherit them.
 
-    A front that does not start leaves clients of AWS at AWS, and the log says so.
+    Return its address, which pages show; "" where clients reach AWS. A front that does not start leaves them there, and
+    the log says so.
     """
     try:
         settings = read_settings(config=config)
         if not settings.enabled:
-            return False
+            return ""
         # Windows lacks the locks of files that it needs, and there nothing is started.
         from jupyter_smx.aws_endpoint import switch  # noqa: PLC0415
 
@@ -36,7 +40,7 @@ async def lead_clients_to_front(config: Config, log: Logger) -> bool:
         plan = await IOLoop.current().run_in_executor(None, start)
     except SmxError as error:
         log.error("Clients of AWS are not led to the front: %s", error)  # noqa: TRY400 - a sentence for a person
-        return False
+        return ""
     switch.lead_children(plan)
     log.info("%s", plan.sentence)
-    return True
+    return plan.url

@@ -150,12 +150,13 @@ async def test_a_server_leads_its_kernels_to_the_front_where_that_is_enabled(cap
     before = dict(os.environ)
     assert not await lead_clients_to_front(Config(), log)
     assert read_endpoint() is None
-    assert await lead_clients_to_front(Config({"SmxAws": {"enabled": True}}), log)
+    url = await lead_clients_to_front(Config({"SmxAws": {"enabled": True}}), log)
     try:
         assert identity().stdout == "000000000000\n"
         assert "AWS → local" in caplog.text
         endpoint = read_endpoint()
         assert endpoint is not None
+        assert url == endpoint.url
         assert endpoint.secret_key not in caplog.text
     finally:
         switch.turn_off(os.environ)

@@ -89,6 +89,17 @@ _SSH_WORLD = tuple(
 )
 
 PARTS: Mapping[str, Part] = {
+    "aws": Part(
+        covers=(
+            "jupyter_smx/aws",
+            "jupyter_smx/aws_endpoint",
+            "jupyter_smx/kernel/sagemaker",
+            "jupyter_smx/kernel/subcommands",
+            "tests/aws/clients/aws_client.py",
+            "tests/aws/clients/client_packages.py",
+            "tests/aws/clients/conftest.py",
+        )
+    ),
     "docker": Part(covers=_DAEMONS, lane="daemons"),
     "environments": Part(
         covers=(

@@ -1,0 +1,119 @@
+"""The oldest and the newest boto3 that is supported, with protocols of their own for metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from aws_client import AwsClient
+
+pytestmark = [pytest.mark.heavy("aws"), pytest.mark.timeout(300)]
+
+CREATE = """
+import boto3, io, json, tarfile, time
+s3, sm, logs = (boto3.client(name) for name in ("s3", "sagemaker", "logs"))
+account = boto3.client("sts").get_caller_identity()["Account"]
+bucket = f"sagemaker-{s3.meta.region_name}-{account}"
+try:
+    s3.head_bucket(Bucket=bucket)
+except Exception:
+    s3.create_bucket(Bucket=bucket)
+def create(name, code, **more):
+    text = io.BytesIO()
+    with tarfile.open(fileobj=text, mode="w:gz") as archive:
+        entry = tarfile.TarInfo("train.py")
+        entry.size = len(code)
+        archive.addfile(entry, io.BytesIO(code.encode()))
+    s3.put_object(Bucket=bucket, Key=f"{name}/sourcedir.tar.gz", Body=text.getvalue())
+    where = json.dumps(f"s3://{bucket}/{name}/sourcedir.tar.gz")
+    hyperparameters = {"sagemaker_program": '"train.py"', "sagemaker_submit_directory": where}
+    image = "683313688378.dkr.ecr.us-east-1.amazonaws.com/sagemaker-scikit-learn:1.2-1-cpu-py3"
+    metrics = [{"Name": "loss", "Regex": "loss=(.*?);"}]
+    return sm.create_training_job(
+        TrainingJobName=name, RoleArn=f"arn:aws:iam::{account}:role/Smx", HyperParameters=hyperparameters,
+        AlgorithmSpecification={"TrainingImage": image, "TrainingInputMode": "File", "MetricDefinitions": metrics},
+        OutputDataConfig={"S3OutputPath": f"s3://{bucket}/out"},
+        ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1},
+        StoppingCondition={"MaxRuntimeInSeconds": 600}, **more)
+name = f"job-{time.time_ns()}"
+"""
+
+
+def test_a_job_its_waiter_its_log_and_its_metrics(boto3: AwsClient) -> None:
+    ran = boto3.run(
+        CREATE
+        + """
+import datetime
+created = create(name, "import time\\nprint('loss=0.5;', flush=True)\\ntime.sleep(5)\\nprint('over')")
+begin = time.time()
+sm.get_waiter("training_job_completed_or_stopped").wait(TrainingJobName=name)
+waited = time.time() - begin
+about = sm.describe_training_job(TrainingJobName=name)
+rows = logs.filter_log_events(logGroupName="/aws/sagemaker/TrainingJobs", logStreamNamePrefix=name)["events"]
+now = datetime.datetime.now(datetime.timezone.utc)
+hour = datetime.timedelta(hours=1)
+points = boto3.client("cloudwatch").get_metric_statistics(
+    Namespace="/aws/sagemaker/TrainingJobs", MetricName="loss", Dimensions=[{"Name": "TrainingJobName", "Value": name}],
+    StartTime=now - hour, EndTime=now + hour, Period=60, Statistics=["Average"])
+result = [created["TrainingJobArn"].endswith("training-job/" + name), waited, about["TrainingJobStatus"],
+          [row["message"] for row in rows], [point["Average"] for point in points["Datapoints"]]]
+"""
+    )
+    has_arn, waited, status, lines, points = ran.result
+    assert has_arn
+    assert waited < 5 + 10, "its next look would come after 120 s"
+    assert status == "Completed"
+    assert lines == ["loss=0.5;", "over"]
+    assert points == [0.5]
+    assert ran.names == []
+
+
+def test_errors_are_the_classes_and_texts_that_clients_compare(boto3: AwsClient) -> None:
+    ran = boto3.run(
+        CREATE
+        + """
+def error(call, **named):
+    try:
+        call(**named)
+    except Exception as error:
+        return [type(error).__name__, error.response["Error"]["Code"], error.response["Error"]["Message"]]
+create(name, "pass")
+sm.get_waiter("training_job_completed_or_stopped").wait(TrainingJobName=name)
+taken = error(create, name=name, code="pass")
+result = {"taken": taken, "unknown": error(sm.describe_training_job, TrainingJobName="nope"),
+          "over": error(sm.stop_training_job, TrainingJobName=name),
+          "processing": error(sm.describe_processing_job, ProcessingJobName="nope"),
+          "name": error(create, name="x_y", code="pass"),
+          "log": error(logs.get_log_events, logGroupName="/aws/sagemaker/TrainingJobs", logStreamName="nope/algo-1")}
+"""
+    )
+    errors = ran.result
+    assert errors["taken"][0] == "ResourceInUse"
+    assert "already exists" in errors["taken"][2]
+    assert errors["unknown"][1] == "ValidationException"
+    assert errors["unknown"][2].startswith("Requested resource not found")
+    assert "The request was rejected because the training job is in status Completed" in errors["over"][2]
+    assert errors["processing"][2].startswith("Could not find requested job")
+    assert "trainingJobName" in errors["name"][2]
+    assert errors["log"][0] == "ResourceNotFoundException"
+
+
+def test_a_large_object_comes_back_as_it_was(boto3: AwsClient) -> None:
+    ran = boto3.run(
+        """
+import boto3, hashlib, os
+s3 = boto3.client("s3")
+s3.create_bucket(Bucket="large")
+body = os.urandom(20 << 20)
+s3.put_object(Bucket="large", Key="in one piece", Body=body)
+open("up", "wb").write(body)
+s3.upload_file("up", "large", "in parts")
+result = []
+for key in ("in one piece", "in parts"):
+    s3.download_file("large", key, "down")
+    result.append(open("down", "rb").read() == body)
+"""
+    )
+    assert ran.result == [True, True]

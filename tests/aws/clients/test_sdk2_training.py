@@ -1,0 +1,153 @@
+"""Estimators of SageMaker's Python SDK 2, unmodified, train on hosts of this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from aws_client import AwsClient
+
+pytestmark = [pytest.mark.heavy("aws"), pytest.mark.timeout(300)]
+
+ESTIMATOR = """
+import sagemaker
+from sagemaker.sklearn import SKLearn
+def estimator(**more):
+    named = dict(entry_point="train.py", role="Smx", instance_type="ml.m5.large",
+                 framework_version="1.2-1", py_version="py3",
+                 metric_definitions=[{"Name": "accuracy", "Regex": "accuracy=(.*?);"}])
+    return SKLearn(**{**named, **more})
+"""
+
+
+def test_fit_prints_the_log_and_the_model_can_be_downloaded(sdk: AwsClient) -> None:
+    ran = sdk.run(
+        ESTIMATOR
+        + """
+from sagemaker.s3 import S3Downloader
+made = estimator(hyperparameters={"epochs": 3})
+made.fit(wait=True)
+S3Downloader.download(made.model_data, "got")
+import tarfile
+with tarfile.open("got/model.tar.gz") as archive:
+    result = [made.model_data, archive.extractfile("model.json").read().decode()]
+"""
+    )
+    for line in ("first line", "second line", "accuracy=0.75;"):
+        assert line in ran.output
+    where, model = ran.result
+    assert where.startswith("s3://sagemaker-")
+    assert where.endswith("/output/model.tar.gz")
+    assert model == '{"epochs": 3}'
+    assert ran.names == [], "no call left the machine"
+
+
+def test_the_second_fit_reuses_the_warm_pool(sdk: AwsClient) -> None:
+    ran = sdk.run(
+        ESTIMATOR
+        + """
+import time
+made = estimator(keep_alive_period_in_seconds=600)
+made.fit()
+first = made.latest_training_job.name
+begin = time.time()
+made.fit()
+describe = sagemaker.Session().sagemaker_client.describe_training_job
+second = made.latest_training_job.name
+about = describe(TrainingJobName=second)
+began = about["TrainingStartTime"].timestamp() - begin
+result = [began, describe(TrainingJobName=first)["WarmPoolStatus"], about["WarmPoolStatus"]["Status"], second]
+made.latest_training_job.update(made, resource_config={"KeepAlivePeriodInSeconds": 0})
+result.append(describe(TrainingJobName=second)["WarmPoolStatus"]["Status"])
+"""
+    )
+    began, first, second, name, released = ran.result
+    assert began < 1.5 + 3.0, "on a shared machine the SDK itself takes longer than its 0.8 s"
+    assert (first["Status"], first["ReusedByJob"]) == ("Reused", name)
+    assert (second, released) == ("Available", "Terminated")
+
+
+def test_a_script_that_fails_raises_the_sdks_error_with_the_reason(sdk: AwsClient) -> None:
+    ran = sdk.run(
+        ESTIMATOR
+        + """
+from sagemaker.exceptions import UnexpectedStatusException
+try:
+    estimator(hyperparameters={"fail": "no rows"}).fit()
+except UnexpectedStatusException as error:
+    result = str(error)
+"""
+    )
+    assert "ExecuteUserScriptError" in ran.result
+    assert "no rows" in ran.result
+
+
+def test_without_logs_fit_returns_soon(sdk: AwsClient) -> None:
+    ran = sdk.run(
+        ESTIMATOR
+        + """
+import time
+begin = time.time()
+estimator().fit(logs="None")
+result = time.time() - begin
+"""
+    )
+    assert ran.result < 25
+
+
+def test_a_stopped_job_is_a_warning(sdk: AwsClient) -> None:
+    (sdk.folder / "train.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(600)\n", encoding="utf-8")
+    ran = sdk.run(
+        ESTIMATOR
+        + """
+made = estimator()
+made.fit(wait=False)
+made.latest_training_job.stop()
+made.latest_training_job.wait()
+result = made.latest_training_job.describe()["TrainingJobStatus"]
+"""
+    )
+    assert ran.result == "Stopped"
+
+
+def test_an_estimator_attaches_to_a_job(sdk: AwsClient) -> None:
+    ran = sdk.run(
+        ESTIMATOR
+        + """
+made = estimator(hyperparameters={"epochs": 2, "text": "two"}, tags=[{"Key": "team", "Value": "blue"}])
+made.fit(logs="None")
+again = SKLearn.attach(made.latest_training_job.name)
+result = [again.hyperparameters()["epochs"], again.model_data == made.model_data, again.tags]
+"""
+    )
+    assert ran.result == ["2", True, [{"Key": "team", "Value": "blue"}]]
+
+
+def test_metrics_are_a_table(sdk: AwsClient) -> None:
+    ran = sdk.run(
+        ESTIMATOR
+        + """
+made = estimator()
+made.fit(logs="None")
+table = made.training_job_analytics.dataframe()
+result = table[["metric_name", "value"]].values.tolist()
+"""
+    )
+    assert ran.result == [["accuracy", 0.75]]
+
+
+def test_what_trains_nothing_here_says_how_to_go_back(sdk: AwsClient) -> None:
+    ran = sdk.run(
+        """
+import boto3
+try:
+    boto3.client("sagemaker").create_endpoint(EndpointName="e", EndpointConfigName="c")
+except Exception as error:
+    result = [type(error).__name__, error.response["Error"]["Code"], str(error)]
+"""
+    )
+    _, code, text = ran.result
+    assert code == "ValidationException"
+    assert "aws off" in text or "aws env --off" in text

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
+from array import array
 from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from operator import ge, gt
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -122,17 +126,25 @@ def parse_times(content: bytes) -> LogTimes:
     """Read the entries of an index; one that was cut, or goes back, is left out, and another version has none."""
     if not content.startswith(HEADER):
         return NO_TIMES
-    begins: list[int] = []
-    moments: list[int] = []
-    latest_begin, latest_moment = -1, 0
     whole = len(content) - len(content) % ENTRY.size
-    for begin, moment in ENTRY.iter_unpack(content[len(HEADER) : whole]):
-        # Two controllers may pull one log for a moment; the first to write a byte gave its time.
-        if begin > latest_begin:
-            latest_begin, latest_moment = begin, max(latest_moment, moment)
-            begins.append(latest_begin)
-            moments.append(latest_moment)
+    values = array("Q", content[len(HEADER) : whole])
+    if sys.byteorder == "big":
+        values.byteswap()
+    begins, moments = values[::2].tolist(), values[1::2].tolist()
+    if any(map(ge, begins, begins[1:])):
+        begins, moments = _without_returns(begins, moments)
+    if any(map(gt, moments, moments[1:])):
+        moments = list(accumulate(moments, max))
     return LogTimes(begins, moments)
+
+
+def _without_returns(begins: list[int], moments: list[int]) -> tuple[list[int], list[int]]:
+    """Leave out entries that go back: of two controllers that pull a log, the first to write a byte gives its time."""
+    kept: list[tuple[int, int]] = []
+    for entry in zip(begins, moments, strict=True):
+        if not kept or entry[0] > kept[-1][0]:
+            kept.append(entry)
+    return [begin for begin, _ in kept], [moment for _, moment in kept]
 
 
 def read_times(path: Path) -> LogTimes:

@@ -118,6 +118,8 @@ class RunSpec(TypedDict):
     """Seconds since the epoch on the submitter's clock."""
     imports: List[str]
     gpus: List[int]
+    key: str
+    """Secret of this job and its lease, by which its hosts on several machines know each other; "" without any."""
 
 
 class CompleteSpec(RunSpec):

@@ -20,6 +20,7 @@ INTERFACE = "eth0"
 """Network interface with the names of the hosts on SageMaker, and in containers."""
 PORT = 7777
 """Port of the first host in sagemaker-training."""
+_LOOPBACK = "127."
 
 
 class HostInfo(NamedTuple):
@@ -54,6 +55,17 @@ class HostInfo(NamedTuple):
     def address_of(self, host: str) -> str:
         """Return the name by which other hosts connect to a host."""
         return host if self.base == ML else (self.addresses or {}).get(host, host)
+
+    def shares_machine(self) -> bool:
+        """Return True if all hosts are on this machine, each at an address of its loopback."""
+        return (self.addresses or {}).get(self.host, _LOOPBACK).startswith(_LOOPBACK)
+
+    def hosts_per_machine(self) -> int:
+        """Count the hosts of the job on this machine, this one included."""
+        if self.shares_machine():
+            return len(self.hosts)
+        addresses = self.addresses or {}
+        return sum(addresses.get(host) == addresses.get(self.host) for host in self.hosts)
 
     def real_path(self, path: str, field: str = "outputs") -> str:
         """Return the real path of a folder below ``/opt/ml``; the user's path is absolute, or relative to ``/opt/ml``.

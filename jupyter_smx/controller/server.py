@@ -23,6 +23,7 @@ from jupyter_smx.controller.file_watch import FileWatch, Loss
 from jupyter_smx.controller.housekeeping import DEFAULT_RETENTION, Housekeeping
 from jupyter_smx.controller.scheduling.engine_capabilities import slots_of
 from jupyter_smx.controller.scheduling.finalize import JobFinalizer
+from jupyter_smx.controller.scheduling.job_key import SECRET_FILE, JobKeys
 from jupyter_smx.controller.scheduling.job_reconciler import JobReconciler
 from jupyter_smx.controller.scheduling.notebook_folder import find_cure
 from jupyter_smx.controller.state.change_signal import ChangeSignal, KeyedSignals
@@ -105,6 +106,7 @@ class ControllerServer:
             user=user,
         )
         self.reconciler.events.on_sample = self._usage_recorder.on_sample
+        self.reconciler.dispatcher.key_of = JobKeys(data_dir / SECRET_FILE).key_of
         facade = ControllerFacade(self.live_state, self._agents, self.reconciler, engine_of, engines)
         self._about = {
             "version": installed_version(""),

@@ -75,6 +75,7 @@ def complete(spec: Mapping[str, Any]) -> CompleteSpec:
         "keep_alive": 0,
         "imports": [],
         "gpus": [],
+        "key": "",
         "source_dir": None,
         "entry_point": "",
         "arguments": [],

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import contextmanager
-from typing import Iterator
+from typing import Iterator, Optional
+
+from jupyter_smx.agent.launchers.host_connection import HostConnection
 
 PATIENCE = 3600.0
 """Seconds for which sagemaker-training waits for the other hosts."""
@@ -51,3 +53,33 @@ def can_connect(connection: socket.socket, folder: str, name: str) -> bool:
     except OSError:
         return False
     return True
+
+
+class FolderRendezvous:
+    """Sockets with a ``name`` in the folders of a job, whose hosts share a machine; ``job`` is its folder here."""
+
+    def __init__(self, job: str, name: str) -> None:
+        self._job = job
+        self._name = name
+
+    @contextmanager
+    def listen(self, most: int = 1) -> Iterator[socket.socket]:
+        """Listen for up to ``most`` waiting connections until the end of the ``with``."""
+        with listen(self._job, self._name, most) as listener:
+            yield listener
+
+    def accept(self, listener: socket.socket) -> Optional[HostConnection]:
+        """Accept the connection of another host."""
+        return HostConnection(listener.accept()[0])
+
+    def connect(self, host: str) -> Optional[HostConnection]:
+        """Connect to a host; None if it does not listen yet."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        if can_connect(connection, peer_folder(self._job, host), self._name):
+            return HostConnection(connection)
+        connection.close()
+        return None
+
+    def shared_secret(self, _purpose: str) -> str:
+        """Return a secret that each host can compute: "" here, where hosts have none but can send one."""
+        return ""

@@ -59,6 +59,8 @@ class Dispatcher:
         self._file_sender = FileSender()
         self._last: dict[str, asyncio.Task[None]] = {}
         """Last task of each cluster that has not finished."""
+        self.key_of: Callable[[str, int], str] = lambda _job, _lease: ""
+        """Key of a job and its lease, by which its hosts on several machines know each other."""
         self._listing_pool = ThreadPoolExecutor(_LISTING_THREADS, thread_name_prefix="list-inputs")
 
     def has_full_visibility(self, job: Job) -> bool:
@@ -162,6 +164,7 @@ class Dispatcher:
         linger = job.spec.max_run if len(hosts) > 1 else 0
         grace = self._live_state.limits.grace
         own_gpus = self._engine_of(job.spec.engine).capabilities.own_gpus
+        key = self.key_of(job.id, job.lease) if len(hosts) > 1 else ""
         runtime.moments.setdefault("sent", self._live_state.clock())
         for host in hosts:
             # A host that refused the job, or is done with it, would only repeat its reply.
@@ -170,6 +173,7 @@ class Dispatcher:
             stream = self._agents.stream(job.cluster, host.name)
             gpus = () if own_gpus else self._live_state.clusters[job.cluster].gpus.get(host.name, ())
             spec = run_spec(job, host, grace, seconds, linger=linger, gpus=gpus)
+            spec["key"] = key
             if runtime.provided_paths is not None:
                 spec = host_visibility.translate_paths(spec, runtime.input_listings, runtime.provided_paths[host.name])
             runtime.unreached_hosts.discard(host.name)

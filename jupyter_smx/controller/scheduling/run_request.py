@@ -66,6 +66,7 @@ def run_spec(
         "submitted_at": spec.submitted_at,
         "imports": list(spec.imports),
         "gpus": list(gpus),
+        "key": "",
     }
 
 

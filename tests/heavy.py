@@ -83,6 +83,7 @@ _SSH_WORLD = tuple(
         "fixture.py",
         "machine.py",
         "machine.sh",
+        "namespace_mount.py",
         "ssh_world.py",
         "supervisor.py",
     )
@@ -203,7 +204,6 @@ PARTS: Mapping[str, Part] = {
             "tests/worlds/hosts_meet.py",
             "tests/engines/remote/remote_harness.py",
             "tests/engines/ssh/contract/conftest.py",
-            "tests/engines/ssh/contract/namespace_mount.py",
             "tests/engines/ssh/contract/ssh_harness.py",
             *_SSH_WORLD,
         )

@@ -87,6 +87,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """A host sees those GPUs of this machine only that it was made with, so each of its jobs has just those."""
     interpreters: Literal["local", "remote"] = "local"
     """Machine of ``--python``'s interpreter: this one, or the hosts' by :meth:`Engine.resolve_interpreter`."""
+    host_addresses: bool = False
+    """Programs of jobs on several machines reach each other at the addresses in ``host.json``, at all ports."""
     same_paths: bool = False
     """Agents find files of the controller's machine at the same paths; else they are brought, see ``provide_files``."""
     options: tuple[str, ...] = ()

@@ -30,6 +30,8 @@ _RANK_SETTINGS = (
     ("btl_vader_single_copy_mechanism", "none"),
 )
 """Open MPI's settings with which both contracts start ranks."""
+_MOST_HOST_BITS = 24
+"""Of a network that is no larger than a network of class A, such as 10.0.0.0/8."""
 
 
 class Distribution(NamedTuple):
@@ -152,10 +154,30 @@ def _forwarded_variables(environment: Iterable[str]) -> List[str]:
     return sorted(name for name in environment if name.startswith(("SM_", "SAGEMAKER_")))
 
 
+def common_network(addresses: Iterable[str]) -> str:
+    """Return the smallest IPv4 network with all addresses; "" if it is so large that it says nothing."""
+    try:
+        numbers = [int.from_bytes(bytes(map(int, address.split("."))), "big") for address in addresses]
+    except ValueError:  # an address of IPv6
+        return ""
+    bits = (min(numbers) ^ max(numbers)).bit_length()
+    first = (min(numbers) >> bits << bits).to_bytes(4, "big")
+    return f"{'.'.join(map(str, first))}/{32 - bits}" if bits <= _MOST_HOST_BITS else ""
+
+
 def _network_settings(host_info: HostInfo) -> List[Tuple[str, str]]:
-    """Return Open MPI's network settings, which are the same in both contracts."""
-    interface = host_info.interface
-    return [("btl_tcp_if_include", interface), ("oob_tcp_if_include", interface), ("plm_rsh_no_tree_spawn", "1")]
+    """Return Open MPI's network settings, which are the same in both contracts.
+
+    An interface may have another name on each machine, so there the setting is the network of the hosts' addresses.
+    """
+    apart = not host_info.shares_machine()
+    network = (common_network((host_info.addresses or {}).values()) if apart else "") or host_info.interface
+    return [("btl_tcp_if_include", network), ("oob_tcp_if_include", network), ("plm_rsh_no_tree_spawn", "1")]
+
+
+def mpi_hosts(hosts: Iterable[str], host_info: HostInfo) -> List[str]:
+    """Return the names of hosts for mpirun, which finds no address of a host without an ``/etc/hosts`` of its own."""
+    return [host if host_info.shares_machine() else host_info.address_of(host) for host in hosts]
 
 
 def _mca(settings: Iterable[Tuple[str, str]]) -> List[str]:
@@ -166,7 +188,7 @@ def mpirun_arguments(found: Distribution, host_info: HostInfo, environment: Iter
     """Return the arguments between ``mpirun`` and Python, as in sagemaker-training, except its workaround for names."""
     if found.driven:
         return _sdk3_mpirun_arguments(found, host_info, environment)
-    hosts = ",".join(f"{host}:{found.processes}" for host in found.hosts)
+    hosts = ",".join(f"{host}:{found.processes}" for host in mpi_hosts(found.hosts, host_info))
     said = ["--host", hosts, "-np", str(found.total or found.processes * len(found.hosts)), "--allow-run-as-root"]
     said += ["--display-map", "--tag-output", *_mca(_network_settings(host_info))]
     said += ["-bind-to", "none", "-map-by", "slot", *_mca(_RANK_SETTINGS)]
@@ -179,7 +201,7 @@ def mpirun_arguments(found: Distribution, host_info: HostInfo, environment: Iter
 def _sdk3_mpirun_arguments(found: Distribution, host_info: HostInfo, environment: Iterable[str]) -> List[str]:
     slots = f":{found.processes}" if found.processes > 1 else ""
     settings = [*_network_settings(host_info), *_RANK_SETTINGS, ("plm_rsh_num_concurrent", str(len(found.hosts)))]
-    said = ["--host", ",".join(host + slots for host in found.hosts), "-np", str(found.total)]
+    said = ["--host", ",".join(host + slots for host in mpi_hosts(found.hosts, host_info)), "-np", str(found.total)]
     said += ["--allow-run-as-root", "--tag-output", *_mca(settings)]
     handed = [
         f"NCCL_SOCKET_IFNAME={host_info.interface}",

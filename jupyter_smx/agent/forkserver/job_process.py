@@ -386,8 +386,9 @@ class JobRun:
         """Run the code in several processes, by the launcher that the distribution names."""
         try:
             if found.runner == "mpi":
+                words = self._interpreter_arguments()
                 self.result.exit_code = mpi.run(
-                    found, self.host_info, self._interpreter_arguments(), self.folder, self.first_line
+                    found, self.host_info, words, self.folder, self.first_line, self.spec["key"]
                 )
             else:
                 ranks = torchrun.Ranks(code, self.main, self.result, self.folder)

@@ -12,16 +12,17 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, List
 
-from jupyter_smx.agent import wire
 from jupyter_smx.agent.launchers import child_processes
 from jupyter_smx.agent.launchers.child_processes import SignalWaiter
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
-    import socket
+    from jupyter_smx.agent.launchers.host_connection import HostConnection
+    from jupyter_smx.agent.wire import Header
 
 _NAMES = ("mpirun", "orterun", "orted")
 _ORTED = re.compile(r"(?:^|(?<=[\s;]))(?=(?:\S*/)?orted\s)")
+_VERSION = re.compile(rb"\(Open MPI\) (\d[\w.]*)")
 _BLOCK = (
     "import os, signal, sys\n"
     "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
@@ -33,6 +34,17 @@ def shell_command(command: str) -> List[str]:
     """Return the command that runs this like ssh and survives SIGTERM, which some shells unblock at their start."""
     text = "trap : TERM\n" + _ORTED.sub('"$@" ', command, count=1)
     return ["/bin/sh", "-c", text, "sh", sys.executable, "-IS", "-c", _BLOCK]
+
+
+def version() -> str:
+    """Return the version of Open MPI on this machine, as 4.1.4; "" if that cannot be found out."""
+    try:
+        words = ["mpirun", "--version"]
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    found = _VERSION.search(done.stdout)
+    return found.group(1).decode() if found else ""
 
 
 class OpenMpiProgram:
@@ -71,13 +83,13 @@ class OpenMpiProgram:
         return process.is_alive(pid) and self._shell not in process.read_file(f"/proc/{pid}/cmdline")
 
 
-def wait_for_remote(connection: socket.socket) -> int:
-    """Wait, on the leading host, for a program on another one; return its exit code.
+def wait_for_remote(connection: HostConnection) -> Header:
+    """Wait, on the leading host, for a program on another one; return what that host says of its end.
 
     :raises EOFError: the connection to the other host is closed.
     :raises OSError: the connection is lost.
     """
     signals = SignalWaiter()  # SIGTERM is for the ranks: without this process Open MPI would end them
-    while not signals.wait([connection]):
+    while not signals.wait([connection.socket]):
         pass
-    return int(wire.receive(connection).header["code"])
+    return connection.receive()

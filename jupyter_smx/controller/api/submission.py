@@ -123,7 +123,7 @@ class SubmissionValidator:
         is_shared = partial(host_visibility.is_below, folders=folders)
         checkpoint_rules.check(spec, is_shared=is_shared)
         continuous_output_rules.check(spec, is_shared=is_shared)
-        host_visibility.check(spec, same_paths=capabilities.same_paths)
+        host_visibility.check(spec, same_paths=capabilities.same_paths, host_addresses=capabilities.host_addresses)
         if spec.network_isolation:  # the question to all engines imports each of them
             able = engine_capabilities.isolating_engines(self._engine_of, self._engines)
             network_rules.check(spec, able, for_all=engine.is_network_isolated())

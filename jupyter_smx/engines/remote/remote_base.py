@@ -80,7 +80,13 @@ class RemoteEngineBase(Engine):
     def capabilities(self) -> Capabilities:
         """Return the capabilities: interpreters, GPUs and environments are those of the machines."""
         shared = tuple(self.shared_folders)
-        return Capabilities(interpreters="remote", own_gpus=True, builds_environments=True, shared_folders=shared)
+        return Capabilities(
+            interpreters="remote",
+            own_gpus=True,
+            builds_environments=True,
+            host_addresses=True,
+            shared_folders=shared,
+        )
 
     def clusters_folder(self) -> Path:
         """Return the folder with the record of each cluster."""

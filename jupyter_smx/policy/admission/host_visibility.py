@@ -25,7 +25,9 @@ _LOCAL_FILE_URL = re.compile(r"(?:^|::)(?:(?:file|local):|/|[^:]*$)", re.IGNOREC
 _MPI = "sagemaker_mpi_enabled"
 _FLAGS_BEFORE_MPI = ("sagemaker_torch_distributed_enabled", "sagemaker_parameter_server_enabled")
 """Flags of SageMaker, of which the first one counts."""
-_SHARED_FOLDER_RUNNERS = ("mpi", "pyspark")
+_MEETING_RUNNERS = ("mpi",)
+"""Runners whose hosts connect to each other: by files in their folders, or by address with the key of the job."""
+_SHARED_FOLDER_RUNNERS = ("pyspark",)
 """Runners that start a script on several hosts through files in their folders."""
 
 
@@ -60,16 +62,16 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
     return any(place.startswith(normpath(folder).rstrip("/") + "/") for folder in folders)
 
 
-def check(spec: JobSpec, *, same_paths: bool) -> None:
+def check(spec: JobSpec, *, same_paths: bool, host_addresses: bool = False) -> None:
     """Refuse what needs files that hosts do not see: URLs of this machine's files, and each other's folders.
 
-    Paths are brought to them.
+    Paths are brought to them. With ``host_addresses`` hosts reach each other by address, which is enough for Open MPI.
 
     :raises ValidationError: names the channel, or the distribution.
     """
     if same_paths:
         return
-    _check_distribution(spec)
+    _check_distribution(spec, host_addresses=host_addresses)
     for channel in spec.channels:
         if not is_local_path(channel) and _LOCAL_FILE_URL.search(channel.source):
             raise ValidationError(
@@ -81,9 +83,10 @@ def check(spec: JobSpec, *, same_paths: bool) -> None:
             )
 
 
-def _check_distribution(spec: JobSpec) -> None:
+def _check_distribution(spec: JobSpec, *, host_addresses: bool) -> None:
     runner = spec.distribution.runner if spec.distribution else _runner_in_hyperparameters(spec)
-    if runner in _SHARED_FOLDER_RUNNERS and spec.instance_count() > 1:
+    refused = _SHARED_FOLDER_RUNNERS if host_addresses else (*_SHARED_FOLDER_RUNNERS, *_MEETING_RUNNERS)
+    if runner in refused and spec.instance_count() > 1:
         said = f"--distribution {runner}" if spec.distribution else f"--hp {_MPI}"
         raise ValidationError(
             f"{said}: hosts of the engine {spec.engine} cannot start it on several hosts.",

@@ -52,6 +52,44 @@ def test_a_job_without_a_flag_runs_plainly_and_its_first_host_leads() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("addresses", "network"),
+    [
+        (["10.0.0.5", "10.0.0.6"], "10.0.0.4/30"),
+        (["10.0.0.5"], "10.0.0.5/32"),
+        (["10.77.0.1", "10.77.3.250", "10.77.0.2"], "10.77.0.0/22"),
+        (["10.1.0.1", "10.200.0.1"], "10.0.0.0/8"),
+        (["10.0.0.5", "192.168.0.5"], ""),
+        (["fd00::1", "fd00::2"], ""),
+    ],
+)
+def test_the_network_of_several_machines_is_the_smallest_with_all_their_addresses(
+    addresses: list[str], network: str
+) -> None:
+    assert distribution.common_network(addresses) == network
+
+
+@pytest.mark.parametrize(
+    ("base", "addresses", "hosts", "network"),
+    [
+        ("/opt/ml", {"algo-1": "10.0.0.5", "algo-2": "10.0.0.6"}, "algo-1:2,algo-2:2", "10.0.0.4/30"),
+        ("/home/u/ml", {"algo-1": "10.0.0.5", "algo-2": "10.0.0.6"}, "10.0.0.5:2,10.0.0.6:2", "10.0.0.4/30"),
+        ("/opt/ml", {"algo-1": "10.0.0.5", "algo-2": "192.168.0.6"}, "algo-1:2,algo-2:2", "eth7"),
+        ("/home/u/ml", {"algo-1": "127.1.2.1", "algo-2": "127.1.2.2"}, "algo-1:2,algo-2:2", "eth7"),
+    ],
+)
+def test_mpirun_gets_names_that_it_can_look_up_and_a_network_that_each_machine_has(
+    base: str, addresses: dict[str, str], hosts: str, network: str
+) -> None:
+    place = on("algo-1", base=base, hosts=["algo-1", "algo-2"], groups=[], addresses=addresses, interface="eth7")
+    found = distribution.Distribution("mpi", ["dnn"], ["algo-1", "algo-2"], 2)
+    for driven in (False, True):
+        words = distribution.mpirun_arguments(found._replace(driven=driven, total=4), place, [])
+        assert words[words.index("--host") + 1] == hosts
+        settings = {words[at + 1]: words[at + 2] for at, word in enumerate(words) if word == "-mca"}
+        assert settings["btl_tcp_if_include"] == settings["oob_tcp_if_include"] == network
+
+
 @pytest.mark.parametrize("flags", [TORCH, MPI])
 def test_only_hosts_of_the_chosen_group_take_part(flags: dict[str, str]) -> None:
     spec = wish(of_dnn(flags))

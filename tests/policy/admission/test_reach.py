@@ -24,6 +24,7 @@ from jupyter_smx.policy.admission.host_visibility import LocalSource
 from jupyter_smx.policy.hosts.names import named_hosts
 
 OURS = "/ours"
+SWITCH = "sagemaker_mpi_enabled"
 paths = st.lists(st.sampled_from("abc/'\"\n ü"), min_size=1, max_size=6).map(lambda parts: f"{OURS}/{''.join(parts)}")
 urls = st.sampled_from(["s3://bucket/a", "https://example.org/x", "zip://a::s3://bucket/b.zip"])
 names = st.lists(st.sampled_from(["a", "b", "c"]), unique=True, max_size=3)
@@ -133,6 +134,12 @@ def test_what_meets_in_folders_of_hosts_is_refused_where_they_do_not_see_each_ot
     assert refused.value.cure
     host_visibility.check(two, same_paths=True)
     host_visibility.check(a_spec(**wish), same_paths=False)
+
+
+@pytest.mark.parametrize("how", [{"distribution": Distribution(runner="mpi")}, {"hyperparameters": {SWITCH: "true"}}])
+def test_open_mpi_works_where_hosts_reach_each_other_by_address(how: dict[str, Any]) -> None:
+    two = a_spec(**how, instance_groups=(InstanceGroup(instance_count=2),))
+    host_visibility.check(two, same_paths=False, host_addresses=True)
 
 
 @given(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from pytorch import interpreter
+from worlds.machine_libraries import packages_on
 
 from jupyter_smx.model.spec.distribution import Distribution
 from jupyter_smx.model.spec.instance import InstanceGroup
@@ -24,8 +22,6 @@ pytestmark = [
     pytest.mark.heavy("ssh"),
     pytest.mark.timeout(400),  # the first test of a checkout may have to install PyTorch
 ]
-MOUNT = Path(__file__).with_name("namespace_mount.py")
-FOLDER = "/opt/torch"
 REDUCE = """
 import json, os, socket
 import torch, torch.distributed as dist
@@ -41,25 +37,9 @@ dist.destroy_process_group()
 
 @pytest.fixture
 def machines(ssh_controller: SshControllerWorld) -> Iterator[list[Machine]]:
-    """Give the two machines whose Python has PyTorch now, which lies on this machine's disk."""
-    python = interpreter()
-    words = [python, "-c", "import sys, torch; print(torch.__path__[0], '%d.%d' % sys.version_info[:2])"]
-    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
-    folder, version = Path(said[0]).parent, said[1]
-    found = [machine for machine in ssh_controller.machines if machine.plan.version == version][:2]
-    assert len(found) == 2, f"no two machines have the Python {version}"
-    for machine in found:
-        (machine.root / FOLDER[1:]).mkdir(exist_ok=True)
-        subprocess.run([sys.executable, MOUNT, folder, str(machine.pid), FOLDER], check=True)
-        site_packages(machine, version).joinpath("torch.pth").write_text(f"{FOLDER}\n", encoding="utf-8")
-    yield found
-    for machine in found:
-        site_packages(machine, version).joinpath("torch.pth").unlink()
-        machine.run(f"umount -l {FOLDER}", root=True)
-
-
-def site_packages(machine: Machine, version: str) -> Path:
-    return machine.root / f"opt/python/lib/python{version}/site-packages"
+    """Give the two machines whose Python has PyTorch now."""
+    with packages_on(ssh_controller.machines, interpreter(), "torch") as found:
+        yield found
 
 
 def test_two_ranks_on_each_of_two_machines_reduce_together(

@@ -1,7 +1,7 @@
 """Run a standalone Spark cluster over the hosts of a processing job while its script runs.
 
 The first host has the master, the script, and a worker if its memory allows; each other host has a worker. They connect
-to a socket of the first host; it closes when the script has ended.
+to the first host, by a socket in its folder or by its address; the connection closes when the script has ended.
 """
 
 from __future__ import annotations
@@ -16,19 +16,28 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib import metadata
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
-from jupyter_smx.agent import wire
 from jupyter_smx.agent.contract import entry_point, script
 from jupyter_smx.agent.errors import RefusalError
-from jupyter_smx.agent.launchers import child_processes, executor_output, rendezvous, spark_settings
+from jupyter_smx.agent.launchers import (
+    address_rendezvous,
+    child_processes,
+    executor_output,
+    rendezvous,
+    spark_settings,
+)
 from jupyter_smx.agent.launchers.child_processes import SignalWaiter
+from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.resources import cgroups, memory
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.contract.distribution import Distribution
     from jupyter_smx.agent.frames import CompleteSpec
+    from jupyter_smx.agent.launchers.address_rendezvous import Rendezvous
+    from jupyter_smx.agent.launchers.host_connection import HostConnection
     from jupyter_smx.agent.launchers.spark_settings import HostSettings, WorkerOffer
     from jupyter_smx.agent.paths import HostInfo
 
@@ -58,9 +67,16 @@ class HostPart(NamedTuple):
         """Return True if the script runs on this host."""
         return self.place.host == self.found.hosts[0]
 
+    def rendezvous(self) -> Rendezvous:
+        """Return where the hosts connect to each other.
+
+        :raises RefusalError: they cannot.
+        """
+        return address_rendezvous.make_rendezvous(self.place, self.spec["key"], self.job, _SOCKET_NAME)
+
     def memory(self) -> int:
         """Return the bytes of memory that the job may use on this host."""
-        whole = memory.machine_memory().get("MemTotal", 0) // len(self.found.hosts)
+        whole = memory.machine_memory().get("MemTotal", 0) // self.place.hosts_per_machine()
         return cgroups.current().memory or whole
 
 
@@ -73,6 +89,12 @@ def run_host_part(part: HostPart) -> bool:
     """
     if not process.LINUX:
         raise RefusalError("distribution: pyspark runs on Linux hosts only, where a script can be forked safely.")
+    if not part.place.shares_machine() and part.place.base != ML:
+        raise RefusalError(
+            "distribution: pyspark on several machines needs hosts with an /opt/ml of their own, because executors "
+            "write to the paths of the script, and these hosts have none (jupyter smx doctor says why). Use "
+            "--instance-count 1, or machines that allow namespaces."
+        )
     spark, configuration = _require_spark(), _read_configuration(part.place.path(*_CONFIGURATION))
     sys.stdout.flush()
     settings = _settings(part, spark)
@@ -237,14 +259,16 @@ def _run_leader(cluster: _Cluster, configuration: spark_settings.RequestedConfig
     part, settings = cluster.part, cluster.settings
     share = spark_settings.memory_share(part.memory(), leads=True)
     own = spark_settings.worker_offer(share, part.place.cpus, alone=len(part.found.hosts) == 1)
-    with rendezvous.listen(part.job, _SOCKET_NAME, len(part.found.hosts)) as listener:
-        visitors = _gather(cluster, listener)
+    place = part.rendezvous()
+    with place.listen(len(part.found.hosts)) as listener:
+        visitors = _gather(cluster, place, listener)
     offers = [own, *(offer for _, offer in visitors)]
     wanted = configuration.properties
     too_large = spark_settings.oversize_reason(wanted, offers)
     if too_large:
         raise RefusalError(too_large)
-    secret, port = os.urandom(32).hex(), _free_port(settings.host)
+    shared, port = place.shared_secret("spark"), _free_port(settings.host)
+    secret = shared or os.urandom(32).hex()
     master, name = spark_settings.master_address(settings.host, port), os.path.basename(script.script_name(part.spec))
 
     def properties(known: HostSettings) -> Dict[str, str]:
@@ -255,7 +279,8 @@ def _run_leader(cluster: _Cluster, configuration: spark_settings.RequestedConfig
     cluster.start("master", spark_settings.master_command(cluster.settings, port))
     _await_master(cluster, port)
     for connection, _ in visitors:
-        connection.sendall(wire.encode({"master": master, "secret": secret}))
+        # The network between machines may have other readers: there each host computes the secret.
+        connection.send({"master": master, "secret": "" if shared else secret})
     if own.cpus:
         cluster.start("worker", spark_settings.worker_command(cluster.settings, own, master))
     entry_point.print_note(spark_settings.format_summary(master, wanted, offers))
@@ -263,14 +288,28 @@ def _run_leader(cluster: _Cluster, configuration: spark_settings.RequestedConfig
     if driver == 0:
         cluster.signals.restore_handlers()
         for connection, _ in visitors:
-            connection.close()
+            connection.socket.close()
         return True
-    return _watch(cluster, driver, [connection for connection, _ in visitors])
+    return _watch(cluster, driver, [connection.socket for connection, _ in visitors])
 
 
-def _gather(cluster: _Cluster, listener: socket.socket) -> List[Tuple[socket.socket, WorkerOffer]]:
-    """Wait until the other hosts are connected and have sent their offers."""
-    found: List[Tuple[socket.socket, WorkerOffer]] = []
+def _versions(place: HostInfo) -> Dict[str, str]:
+    """Return what has to be the same on several machines; {} where hosts share one."""
+    if place.shares_machine():
+        return {}
+    spark = ""
+    with contextlib.suppress(metadata.PackageNotFoundError):  # as below SPARK_HOME
+        spark = metadata.version("pyspark")
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    return {"Python": python, "PySpark": spark, "a Python at": sys.executable}
+
+
+def _gather(cluster: _Cluster, place: Rendezvous, listener: socket.socket) -> List[Tuple[HostConnection, WorkerOffer]]:
+    """Wait until the other hosts are connected and have sent their offers.
+
+    :raises RefusalError: they are not there in time, or one has another Spark or Python.
+    """
+    found: List[Tuple[HostConnection, WorkerOffer]] = []
     until = time.monotonic() + rendezvous.PATIENCE
     while len(found) < len(cluster.part.found.hosts) - 1:
         cluster.check()
@@ -279,9 +318,13 @@ def _gather(cluster: _Cluster, listener: socket.socket) -> List[Tuple[socket.soc
                 f"distribution: not all hosts connected within {rendezvous.PATIENCE:.0f} s, "
                 "so there is no Spark cluster."
             )
-        if cluster.signals.wait([listener], until - time.monotonic()):
-            visitor = listener.accept()[0]
-            said = wire.receive(visitor).header
+        visitor = place.accept(listener) if cluster.signals.wait([listener], until - time.monotonic()) else None
+        if visitor is not None:
+            said = visitor.receive()
+            ours = _versions(cluster.part.place)
+            different = spark_settings.difference(cluster.part.place.host, ours, said["host"], said["versions"])
+            if different:
+                raise RefusalError(different)
             found.append((visitor, spark_settings.WorkerOffer(int(said["cpus"]), int(said["memory"]))))
     return found
 
@@ -347,36 +390,39 @@ def _run_worker(cluster: _Cluster) -> bool:
     part = cluster.part
     share = spark_settings.memory_share(part.memory(), leads=False)
     offer = spark_settings.worker_offer(share, part.place.cpus, alone=False)
-    with _connect_to_leader(cluster) as connection:
-        connection.sendall(wire.encode(offer._asdict()))
+    place = part.rendezvous()
+    with _connect_to_leader(cluster, place) as connection:
+        connection.send({**offer._asdict(), "host": part.place.host, "versions": _versions(part.place)})
         try:
-            while not cluster.signals.wait([connection]):
+            while not cluster.signals.wait([connection.socket]):
                 cluster.check()
-            said = wire.receive(connection).header
+            said = connection.receive()
         except EOFError:
             cluster.terminate()  # the first host has failed, and reports why
             return False
-        cluster.configure(said["secret"], spark_settings.worker_properties)
+        cluster.configure(said["secret"] or place.shared_secret("spark"), spark_settings.worker_properties)
         entry_point.print_note(f"a Spark worker with {offer.cpus} CPU(s) works here for {said['master']}.")
         cluster.start("worker", spark_settings.worker_command(cluster.settings, offer, said["master"]))
         part.first_line()
-        while not cluster.wait([connection]):
+        while not cluster.wait([connection.socket]):
             cluster.check()
         cluster.terminate()
     return False
 
 
 @contextlib.contextmanager
-def _connect_to_leader(cluster: _Cluster) -> Iterator[socket.socket]:
-    """Connect to the socket of the first host, which may not exist yet."""
-    part, until = cluster.part, time.monotonic() + rendezvous.PATIENCE
-    folder = rendezvous.peer_folder(part.job, part.found.hosts[0])
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        while not rendezvous.can_connect(connection, folder, _SOCKET_NAME):
-            cluster.check()
-            if time.monotonic() > until:
-                raise RefusalError(
-                    f"distribution: {part.found.hosts[0]} did not start within {rendezvous.PATIENCE:.0f} s."
-                )
-            cluster.signals.wait(seconds=rendezvous.RETRY_DELAY)
+def _connect_to_leader(cluster: _Cluster, place: Rendezvous) -> Iterator[HostConnection]:
+    """Connect to the first host, which may not listen yet.
+
+    :raises RefusalError: it does not start in time, or its machine is out of reach.
+    """
+    leader, until = cluster.part.found.hosts[0], time.monotonic() + rendezvous.PATIENCE
+    connection = place.connect(leader)
+    while connection is None:
+        cluster.check()
+        if time.monotonic() > until:
+            raise RefusalError(f"distribution: {leader} did not start within {rendezvous.PATIENCE:.0f} s.")
+        cluster.signals.wait(seconds=rendezvous.RETRY_DELAY)
+        connection = place.connect(leader)
+    with connection.socket:
         yield connection

@@ -127,6 +127,19 @@ def _mebibytes(asked: str) -> int:
     return int(found.group(1)) * _BYTES[(found.group(2) or "m")[0]] // _MIB if found else 0
 
 
+def difference(leader: str, ours: Mapping[str, str], host: str, its: Mapping[str, str]) -> str:
+    """Return a sentence about the first thing that two hosts must have in common, and have not; else ''."""
+    found = [name for name in ours if its.get(name) != ours[name]]
+    if not found:
+        return ""
+    name = found[0]
+    return (
+        f"distribution: pyspark needs the same Python and Spark on every host: {leader} has {name} {ours[name]}, and "
+        f"{host} has {name} {its.get(name)}. Choose machines that have the same, or a --python whose path is the same "
+        "on all."
+    )
+
+
 def oversize_reason(wanted: Mapping[str, str], offers: Sequence[WorkerOffer]) -> str:
     """Return a sentence if executors of the requested size fit on no host, where Spark would wait forever; else ''."""
     if any(usable_cpus(wanted, offers)):

@@ -25,10 +25,8 @@ _LOCAL_FILE_URL = re.compile(r"(?:^|::)(?:(?:file|local):|/|[^:]*$)", re.IGNOREC
 _MPI = "sagemaker_mpi_enabled"
 _FLAGS_BEFORE_MPI = ("sagemaker_torch_distributed_enabled", "sagemaker_parameter_server_enabled")
 """Flags of SageMaker, of which the first one counts."""
-_MEETING_RUNNERS = ("mpi",)
+_CONNECTING_RUNNERS = ("mpi", "pyspark")
 """Runners whose hosts connect to each other: by files in their folders, or by address with the key of the job."""
-_SHARED_FOLDER_RUNNERS = ("pyspark",)
-"""Runners that start a script on several hosts through files in their folders."""
 
 
 class LocalSource(Struct, frozen=True, kw_only=True):
@@ -65,13 +63,14 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 def check(spec: JobSpec, *, same_paths: bool, host_addresses: bool = False) -> None:
     """Refuse what needs files that hosts do not see: URLs of this machine's files, and each other's folders.
 
-    Paths are brought to them. With ``host_addresses`` hosts reach each other by address, which is enough for Open MPI.
+    Paths are brought to them. With ``host_addresses`` hosts reach each other by address instead.
 
     :raises ValidationError: names the channel, or the distribution.
     """
     if same_paths:
         return
-    _check_distribution(spec, host_addresses=host_addresses)
+    if not host_addresses:
+        _check_distribution(spec)
     for channel in spec.channels:
         if not is_local_path(channel) and _LOCAL_FILE_URL.search(channel.source):
             raise ValidationError(
@@ -83,10 +82,9 @@ def check(spec: JobSpec, *, same_paths: bool, host_addresses: bool = False) -> N
             )
 
 
-def _check_distribution(spec: JobSpec, *, host_addresses: bool) -> None:
+def _check_distribution(spec: JobSpec) -> None:
     runner = spec.distribution.runner if spec.distribution else _runner_in_hyperparameters(spec)
-    refused = _SHARED_FOLDER_RUNNERS if host_addresses else (*_SHARED_FOLDER_RUNNERS, *_MEETING_RUNNERS)
-    if runner in refused and spec.instance_count() > 1:
+    if runner in _CONNECTING_RUNNERS and spec.instance_count() > 1:
         said = f"--distribution {runner}" if spec.distribution else f"--hp {_MPI}"
         raise ValidationError(
             f"{said}: hosts of the engine {spec.engine} cannot start it on several hosts.",

@@ -341,3 +341,17 @@ ZeroDivisionError: division by zero
 )
 def test_what_a_function_raised_on_another_host_is_found_among_the_lines_of_java(trace: str, said: str) -> None:
     assert spark_settings.worker_exception(trace) == said
+
+
+@pytest.mark.parametrize(
+    ("its", "said"),
+    [
+        ({"Python": "3.11", "PySpark": "3.5.9"}, ""),
+        ({"Python": "3.12", "PySpark": "3.4.1"}, "algo-1 has Python 3.11, and algo-2 has Python 3.12."),
+        ({"Python": "3.11", "PySpark": "3.4.1"}, "algo-1 has PySpark 3.5.9, and algo-2 has PySpark 3.4.1."),
+    ],
+)
+def test_hosts_with_another_python_or_spark_are_named_with_both(its: dict[str, str], said: str) -> None:
+    found = spark_settings.difference("algo-1", {"Python": "3.11", "PySpark": "3.5.9"}, "algo-2", its)
+    assert (said in found) if said else found == ""
+    assert spark_settings.difference("algo-1", {}, "algo-2", its) == "", "hosts of one machine have the same"

@@ -68,6 +68,13 @@ def test_folders_that_cannot_be_made_leave_none_where_all_temporary_files_are(
     assert left(tmp_path) == ["spark"]
 
 
+def test_on_several_machines_executors_need_the_paths_of_the_script(part: spark.HostPart, tmp_path: Path) -> None:
+    place = part.place._replace(hosts=["algo-1", "algo-2"], addresses={"algo-1": "10.0.0.5", "algo-2": "10.0.0.6"})
+    with pytest.raises(RefusalError, match=r"needs hosts with an /opt/ml of their own.*doctor says why"):
+        spark.run_host_part(part._replace(place=place))
+    assert left(tmp_path) == []
+
+
 def by_spark(folder: Path) -> dict[str, Any]:
     """Give the fields of a job that finds what there is of Spark in a folder."""
     variables = {"PYTHONPATH": str(folder), "JAVA_HOME": str(folder), "SPARK_HOME": str(folder / "pyspark")}

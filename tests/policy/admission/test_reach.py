@@ -136,8 +136,15 @@ def test_what_meets_in_folders_of_hosts_is_refused_where_they_do_not_see_each_ot
     host_visibility.check(a_spec(**wish), same_paths=False)
 
 
-@pytest.mark.parametrize("how", [{"distribution": Distribution(runner="mpi")}, {"hyperparameters": {SWITCH: "true"}}])
-def test_open_mpi_works_where_hosts_reach_each_other_by_address(how: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"distribution": Distribution(runner="mpi")},
+        {"hyperparameters": {SWITCH: "true"}},
+        {"kind": "process", "distribution": Distribution(runner="pyspark")},
+    ],
+)
+def test_open_mpi_and_spark_work_where_hosts_reach_each_other_by_address(how: dict[str, Any]) -> None:
     two = a_spec(**how, instance_groups=(InstanceGroup(instance_count=2),))
     host_visibility.check(two, same_paths=False, host_addresses=True)
 

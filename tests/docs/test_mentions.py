@@ -41,6 +41,8 @@ FOREIGN = {
     "--help-all": "traitlets",
     "--log-output": "papermill",
     "--mail-type": "sbatch",
+    "--mem": "sbatch",
+    "--partition": "sbatch",
     "--no-progress-bar": "papermill",
     "--output": "nbconvert",
     "--overlap": "srun",

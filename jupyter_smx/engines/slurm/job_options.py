@@ -17,11 +17,27 @@ NAMES = ("partition", "account", "qos", "gres", "constraint", "reservation", "ex
 """Options of a job, of an instance type or of the configuration; ``words`` are more words for ``sbatch``."""
 FLAG_VALUES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
 RESERVED_WORDS = (
-    *("job-name", "array", "wrap", "parsable", "requeue", "no-requeue", "signal", "export", "export-file", "time"),
+    *("job-name", "array", "wrap", "parsable", "requeue", "no-requeue", "signal", "export", "export-file"),
     *("nodes", "ntasks", "ntasks-per-node", "tasks-per-node", "chdir", "workdir", "input", "output", "error"),
     *("wait", "hold", "clusters", "test-only", "help", "usage", "version"),
 )
 """Options of ``sbatch`` that the engine sets itself, or with which it would not find the job or not start its hosts."""
+_GPU_WORDS = ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "tres-per-task")
+_MEMORY_WORDS = ("mem", "mem-per-cpu", "mem-per-gpu")
+_CPU_WORDS = ("cpus-per-task", "cpus-per-gpu")
+OPTION_OF_WORD = {
+    **{name: name for name in ("partition", "account", "qos", "gres", "constraint", "reservation", "time")},
+    **dict.fromkeys(_GPU_WORDS, "gres"),
+    **dict.fromkeys(_MEMORY_WORDS, "memory_gib"),
+    **dict.fromkeys(_CPU_WORDS, "cpus"),
+}
+"""Options of ``sbatch`` that would override an option of this engine, which computes with its value, and that option.
+
+``exclusive`` is none of them: ``--exclusive=user`` has no option here, and the engine computes nothing with it.
+"""
+_TYPE_KEYS = ("memory_gib", "cpus")
+"""Options that only an instance type has."""
+_EXAMPLES = {"time": "time=2h", "gres": "gres=gpu:2"}
 _WORD = re.compile(r"--([a-z][a-z0-9-]*)(=.*)?", re.DOTALL)
 """Only this form: a short option can hide its value, and a bare word would be taken as the script."""
 _UNITS = re.compile(r"(\d+[dhms])+")
@@ -48,7 +64,7 @@ def is_exclusive(text: str) -> bool:
     """
     value = FLAG_VALUES.get(text.strip().lower())
     if value is None:
-        raise _value_error("exclusive", text, "It is true or false.", "exclusive=true")
+        raise _value_error("exclusive", text, "It is true or false.", "For example --engine-option exclusive=true.")
     return value
 
 
@@ -66,14 +82,15 @@ def parse_time(text: str) -> float:
     elif _SLURM_TIME.fullmatch(word):
         seconds = parsers.parse_duration(word) or 0.0
     if not seconds:
-        raise _value_error("time", text, "The form is 90m, 2h, 1d, or D-HH:MM:SS and HH:MM:SS as in Slurm.", "time=2h")
+        rule = "The form is 90m, 2h, 1d, or D-HH:MM:SS and HH:MM:SS as in Slurm."
+        raise _value_error("time", text, rule, "For example --engine-option time=2h.")
     return seconds
 
 
 def split_words(text: str) -> list[str]:
     """Split more words for ``sbatch``, each ``--NAME`` or ``--NAME=VALUE``.
 
-    :raises RefusedError: a word has another form, or the engine sets this option itself.
+    :raises RefusedError: a word has another form, or the engine sets this option itself or by an option of its own.
     """
     try:
         words = shlex.split(text)
@@ -87,18 +104,30 @@ def split_words(text: str) -> list[str]:
         reserved = next((name for name in RESERVED_WORDS if name.startswith(match[1])), None)
         if reserved is not None:
             raise _words_error(text, f"The engine sets --{reserved} itself.")
+        overridden = next((name for name in OPTION_OF_WORD if name.startswith(match[1])), None)
+        if overridden is not None:
+            raise _override_error(text, overridden, OPTION_OF_WORD[overridden])
     return words
 
 
-def _words_error(text: str, rule: str) -> RefusedError:
-    return _value_error("words", text, rule, "words=--mail-type=END")
+def _override_error(text: str, word: str, option: str) -> RefusedError:
+    """Return the error of a word that would override an option, which it names."""
+    if option in _TYPE_KEYS:
+        rule = f"The option {option} of an instance type sets --{word}."
+        return _words_error(text, rule, f"Use a type with another {option}, or define one in c.SlurmEngine.node_types.")
+    example = _EXAMPLES.get(option, f"{option}=NAME")
+    return _words_error(text, f"The option {option} sets --{word}.", f"Use --engine-option {example}.")
 
 
-def _value_error(name: str, value: str, rule: str, example: str) -> RefusedError:
+def _words_error(text: str, rule: str, cure: str = "") -> RefusedError:
+    return _value_error("words", text, rule, cure or "For example --engine-option words=--mail-type=END.")
+
+
+def _value_error(name: str, value: str, rule: str, cure: str) -> RefusedError:
     return RefusedError(
         f"--engine-option {name}: {value!r} is not a value of Slurm's engine.",
         field="engine_options",
         value=f"{name}={value}",
         rule=rule,
-        cure=f"For example --engine-option {example}.",
+        cure=cure,
     )

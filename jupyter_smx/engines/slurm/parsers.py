@@ -29,7 +29,8 @@ _RANGE_LIMIT = 65_536
 """Nodes of one range, above which the text is no list of nodes of a cluster."""
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)")
 _MEGABYTE = 1 << 20
-_GRES_WORD = re.compile(r"(?:gres[/:])?gpu(?::(?P<kind>[^:=(,]+?))?[:=](?P<count>\d+)(?:\(.*\))?")
+_GRES_WORD = re.compile(r"(?:gres[/:])?gpu(?::(?P<kind>(?!\d+(?:\(|$))[^:=(,]+))?(?:[:=](?P<count>\d+))?(?:\(.*\))?")
+"""A kind of digits alone is a count, and without a count it is one GPU."""
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 _SITE_PART = re.compile(r"(.*?)^-- (\d+)$", re.MULTILINE | re.DOTALL)
@@ -181,7 +182,7 @@ def parse_gpus(text: str) -> tuple[int, str]:
     found = [_GRES_WORD.fullmatch(part.strip()) for part in _split_outside_parentheses(text)]
     matches = [match for match in found if match is not None]
     kinds = {match["kind"] or "" for match in matches}
-    return sum(int(match["count"]) for match in matches), kinds.pop() if len(kinds) == 1 else ""
+    return sum(int(match["count"] or 1) for match in matches), kinds.pop() if len(kinds) == 1 else ""
 
 
 def _split_outside_parentheses(text: str) -> list[str]:

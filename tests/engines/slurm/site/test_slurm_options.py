@@ -10,6 +10,7 @@ import pytest
 from fake_slurm import FakeSlurm
 from slurm_requests import NAME, host, request
 from test_slurm_engine import acquire, engine_of
+from traitlets import TraitError
 
 from jupyter_smx.engines.remote.machine import Completed
 from jupyter_smx.engines.slurm import commands, job_options, option_values, parsers, submission
@@ -95,6 +96,28 @@ def test_options_that_the_engine_sets_are_refused_with_each_beginning(name: str)
         assert "The engine sets --" in refused.value.rule
 
 
+@pytest.mark.parametrize(("name", "option"), job_options.OPTION_OF_WORD.items())
+def test_a_word_that_would_override_an_option_is_refused_with_that_option(name: str, option: str) -> None:
+    for word in (f"--{name}", f"--{name}=1", f"--{name[:-1]}=1"):
+        with pytest.raises(RefusedError) as refused:
+            job_options.split_words(word)
+        text = refused.value.rule + refused.value.cure
+        assert option in text or "The engine sets --" in text  # a beginning may be that of several options
+    with pytest.raises(RefusedError) as refused:
+        job_options.split_words(f"--nice=5 --{name}=1")
+    assert refused.value.rule.startswith(f"The option {option} ")
+    assert option in refused.value.cure
+
+
+def test_an_exclusive_node_for_one_user_is_a_word_since_no_option_says_it() -> None:
+    assert job_options.split_words("--exclusive=user --nodelist=n1") == ["--exclusive=user", "--nodelist=n1"]
+
+
+def test_a_word_of_the_configuration_that_would_override_an_option_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraitError, match=r"The option memory_gib of an instance type sets --mem\."):
+        engine_of(FakeSlurm(), tmp_path, submit_words=["--mem=0"])
+
+
 def test_options_of_a_job_become_words_and_its_time_limit() -> None:
     options = {"partition": "gpu", "exclusive": "false", "time": "2h", "words": "--nice=5"}
     wanted = request(host(options=options), options=options)
@@ -113,6 +136,9 @@ def test_options_of_a_job_become_words_and_its_time_limit() -> None:
         ("", {"gres": "gpu:a100:4"}, 4),
         ("gpu:2", {}, 2),
         ("gpu:2", {"gres": "gpu:h100:8(S:0-1),fs:1"}, 8),
+        ("", {"gres": "gpu"}, 1),
+        ("", {"gres": "gpu:a100"}, 1),
+        ("", {"gres": "gpu:a100,gpu:h100:2"}, 3),
         ("", {"gres": "fs:1"}, 0),
     ],
 )

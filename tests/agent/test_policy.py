@@ -355,6 +355,14 @@ def test_a_description_says_what_is_wrong_with_it() -> None:
             config.parse({**good, **changes})
 
 
+@pytest.mark.parametrize(
+    ("variables", "gpus"), [({"SLURM_GPUS_ON_NODE": "4"}, 4), ({}, 1), ({"SLURM_GPUS_ON_NODE": "none"}, 1)]
+)
+def test_a_host_has_the_gpus_that_its_scheduler_granted(variables: dict[str, str], gpus: int) -> None:
+    assert config.granted_gpus({"gpus": 1, "gpus_variable": "SLURM_GPUS_ON_NODE"}, variables) == gpus
+    assert config.granted_gpus({"gpus": 2}, variables) == 2
+
+
 def test_the_agent_is_written_in_python_3_8_and_the_standard_library() -> None:
     folder = Path(str(package.__file__)).parent
     for path in folder.glob("*.py"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, Mapping, NamedTuple
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.paths import PORT
@@ -110,7 +110,7 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         idle_limit=float(raw.get("idle_limit", 120.0)),
         preload=list(raw.get("preload") or []),
         threads=int(raw.get("threads") or os.cpu_count() or 1),
-        gpus=int(raw.get("gpus") or 0),
+        gpus=granted_gpus(raw, os.environ),
         start_method=method,
         isolate=bool(raw.get("isolate", True)),
         machine_opt_ml=_machine_opt_ml(raw),
@@ -129,6 +129,15 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         courier=str(raw.get("courier") or ""),
         limits=dict(raw.get("limits") or {}),
     )
+
+
+def granted_gpus(raw: Dict[str, Any], variables: Mapping[str, str]) -> int:
+    """Return the number of GPUs of a host: by the variable of its scheduler, or else by its description; pure.
+
+    A scheduler may grant more than was asked for, as with a node for each host alone.
+    """
+    text = variables.get(str(raw.get("gpus_variable") or ""), "")
+    return int(text) if text.isdecimal() else int(raw.get("gpus") or 0)
 
 
 def _machine_opt_ml(raw: Dict[str, Any]) -> str:

@@ -56,6 +56,8 @@ _STEP_TIMEOUT = 20.0
 """Seconds for a question to a node."""
 _REPEAT_WITHIN = submission.AllocationTime().reserve
 """Seconds within which a launch repeats a request without an answer, while Slurm says that the allocation runs."""
+_GPUS_VARIABLE = "SLURM_GPUS_ON_NODE"
+"""Variable of a step with the number of GPUs that Slurm granted it; not set without any."""
 _FILLED_IN = ("addresses", "interface", "port", "limits", "notice_grace")
 """Fields of ``host.json`` that only the nodes can fill in."""
 
@@ -439,8 +441,13 @@ class SlurmEngine(SlurmTraits):
         """Describe a host; one that waits for a reader of its results costs its allocation."""
         held = 0.0 if self.shared_home else min(request.keep_uncollected, float(self.hold_results))
         with_gpus = replace(host, gpus=submission.gpus_of(host, self.job_options()))
-        # Slurm signals all processes of a job, so one may exit before its agent has the notice.
-        return {**super()._description(request, with_gpus, network), "keep_uncollected": held, "signals_jobs": True}
+        return {
+            **super()._description(request, with_gpus, network),
+            "gpus_variable": _GPUS_VARIABLE,
+            "keep_uncollected": held,
+            # Slurm signals all processes of a job, so one may exit before its agent has the notice.
+            "signals_jobs": True,
+        }
 
     async def _notice_grace(self) -> float:
         """Return the seconds from a SIGTERM of Slurm to the end; the notice of a pilot has its own seconds."""

@@ -50,6 +50,8 @@ _LOOKUP_RULE = "Use the name or id of a job, or the start of one."
 
 _encode = msgspec.json.Encoder().encode
 _decode_job = msgspec.json.Decoder(Job).decode
+_USAGE_MARK = b'"usage_job":"'
+"""Part of the record of a cluster whose figures are still to be read: the field is null otherwise."""
 _decode_cluster = msgspec.json.Decoder(Cluster).decode
 _decode_summary = msgspec.json.Decoder(JobSummary).decode
 _decode_event = msgspec.json.Decoder(Event).decode
@@ -211,6 +213,11 @@ class Store:
     def live_clusters(self) -> list[Cluster]:
         """Return the clusters that may still occupy hosts."""
         return decode_readable(_decode_cluster, tables.LIVE_CLUSTERS.run(self._raw))
+
+    @_wrap_read_errors
+    def clusters_without_usage(self) -> list[Cluster]:
+        """Return clusters that have ended and whose figures at their platform are still to be read, at most 100."""
+        return decode_readable(_decode_cluster, tables.CLUSTERS_WITHOUT_USAGE.run(self._raw, mark=_USAGE_MARK))
 
     @_wrap_read_errors
     def job(self, job_id: str) -> Job | None:

@@ -169,6 +169,12 @@ LIVE_JOBS = Statement(select(jobs.c.record).where(_IS_LIVE).order_by(literal_col
 LIVE_CLUSTERS = Statement(
     select(clusters.c.record).where(clusters.c.state != ClusterState.TERMINATED.value).order_by(clusters.c.id)
 )
+CLUSTERS_WITHOUT_USAGE = Statement(
+    select(clusters.c.record)
+    .where(clusters.c.state == ClusterState.TERMINATED.value, func.instr(clusters.c.record, bindparam("mark")) > 0)
+    .order_by(literal_column("rowid").desc())
+    .limit(100)
+)
 JOB = Statement(select(jobs.c.record).where(jobs.c.id == bindparam("ref")))
 JOB_EXISTS = Statement(select(jobs.c.id).where(jobs.c.id == bindparam("ref")))
 CLUSTER = Statement(select(clusters.c.record).where(clusters.c.id == bindparam("ref")))

@@ -98,7 +98,7 @@ class ClusterReconciler:
         self._events = events
         self._python_of = python_of
         self._runtimes = {cluster: _ClusterRuntime(launch_attempted=True) for cluster in live_state.clusters}
-        self._platform_usage = PlatformUsageRecorder(live_state, engine_of, events.on_fenced)
+        self.platform_usage = PlatformUsageRecorder(live_state, engine_of, events.on_fenced)
         self._host_stalls = HostStalls(agents, engine_of, events, live_state.clock)
         self._observed_at: dict[str, float] = {}
         self._observe_tasks: dict[str, asyncio.Task[None]] = {}
@@ -515,8 +515,7 @@ class ClusterReconciler:
         self._events.on_hosts_freed()
 
     def _save_end(self, cluster: Cluster, reason: str) -> None:
-        self._live_state.save_cluster_end(cluster, reason)
-        self._platform_usage.record_later(cluster)
+        self.platform_usage.save_end(cluster, reason)
 
     async def _free(self, cluster: Cluster) -> None:
         self._live_state.store.check_owner()
@@ -540,7 +539,7 @@ class ClusterReconciler:
         """Finish the releases that were begun, within ``limit`` seconds: released hosts must not cost any more."""
         begin = self._live_state.monotonic()
         await self._wait_for(ClusterState.RELEASING, limit)
-        await self._platform_usage.drain(max(0.0, limit - (self._live_state.monotonic() - begin)))
+        await self.platform_usage.drain(max(0.0, limit - (self._live_state.monotonic() - begin)))
 
     async def wait_connected(self, limit: float) -> None:
         """Wait until the hosts of idle pools are connected or known to be gone, for at most ``limit`` seconds."""
@@ -563,14 +562,14 @@ class ClusterReconciler:
         """Wait until no action is running; for tests and an orderly end."""
         while tasks := [*self._observe_tasks.values(), *(w.action for w in self._runtimes.values() if w.is_busy())]:
             await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
-        await self._platform_usage.settle()
+        await self.platform_usage.settle()
 
     def close(self) -> None:
         """Drop every action; hosts live on and are found again."""
         for task in [*self._observe_tasks.values(), *(runtime.action for runtime in self._runtimes.values())]:
             if task is not None:
                 task.cancel()
-        self._platform_usage.close()
+        self.platform_usage.close()
 
 
 class _LaunchPendingError(UnavailableError):

@@ -170,6 +170,7 @@ class JobReconciler:
                 if (lost := self._lost_cluster(job)) is not None:
                     await self.events.on_cluster_lost(lost)
         self.tick()
+        self.cluster_reconciler.platform_usage.resume()
 
     def reconcile(self, job_id: str) -> None:
         """Reconcile one job: get the next step from policy, and do it."""

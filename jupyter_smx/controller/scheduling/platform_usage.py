@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.controller.errors import FencedError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling.task_set import TaskSet
+from jupyter_smx.engines.base import Engine
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jupyter_smx.controller.state.live_state import LiveState
-    from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.records.cluster import Cluster
     from jupyter_smx.model.results.usage import PlatformUsage
 
@@ -35,18 +35,28 @@ class PlatformUsageRecorder:
         self._on_fenced = on_fenced
         self._tasks = TaskSet()
 
-    def record_later(self, cluster: Cluster) -> None:
-        """Begin to read the figures of a cluster whose end is on record; ``cluster`` is its record before that."""
-        # It is optional in the port: an object with the six methods is an engine, too.
-        if cluster.handle is not None and hasattr(self._engine_of(cluster.key.engine), "platform_usage"):
+    def save_end(self, cluster: Cluster, reason: str) -> None:
+        """Record the end of a cluster, and begin to read its figures if its platform accounts any."""
+        is_accounted = cluster.handle is not None and has_accounting(self._engine_of(cluster.key.engine))
+        self._live_state.save_cluster_end(cluster, reason, has_usage=is_accounted)
+        if is_accounted:
             self._tasks.start(self._record(cluster), f"platform usage of {cluster.id}")
 
+    def resume(self) -> None:
+        """Begin to read the figures that earlier controllers did not get, one cluster after the other."""
+        clusters = self._live_state.store.clusters_without_usage()
+        if clusters:
+            self._tasks.start(self._record_all(clusters), "platform usage of earlier pools")
+
+    async def _record_all(self, clusters: Sequence[Cluster]) -> None:
+        for cluster in clusters:
+            await self._record(cluster)
+
     async def _record(self, cluster: Cluster) -> None:
+        """Read the figures, and record them. A platform that has none is not asked again."""
         try:
             with log_and_continue(_log, "pool={} its platform usage was not recorded", cluster.id):
-                usage = await self._read(cluster)
-                if usage is not None:
-                    self._live_state.save_platform_usage(cluster, usage)
+                self._live_state.save_platform_usage(cluster.id, await self._read(cluster))
         except FencedError:
             self._on_fenced()
 
@@ -72,3 +82,12 @@ class PlatformUsageRecorder:
     def close(self) -> None:
         """Cancel running queries."""
         self._tasks.cancel()
+
+
+def has_accounting(engine: object) -> bool:
+    """Return True if the platform of an engine may account something. Pure.
+
+    The method is optional in the port: an object with the six methods is an engine, too.
+    """
+    method = getattr(type(engine), "platform_usage", None)
+    return method is not None and method is not Engine.platform_usage

@@ -338,26 +338,30 @@ class LiveState:
             cure=suggest_names(ref, names),
         )
 
-    def save_cluster_end(self, cluster: Cluster, reason: str) -> None:
-        """Record that a cluster is gone, on its own record and on the last job's if it was idle."""
+    def save_cluster_end(self, cluster: Cluster, reason: str, *, has_usage: bool = False) -> None:
+        """Record that a cluster is gone, on its own record and on the last job's if it was idle.
+
+        ``has_usage`` is True if its platform accounts it, and the figures are still to be read.
+        """
         gone = transitions.mark_terminated(cluster, reason, self.clock())
+        gone = replace(gone, usage_job=(cluster.job or cluster.last_job or None) if has_usage else None)
         self.save(jobs=self._update_holder(cluster, gone.reason), clusters=[gone])
 
-    def save_platform_usage(self, cluster: Cluster, usage: PlatformUsage) -> None:
+    def save_platform_usage(self, cluster: str, usage: PlatformUsage | None) -> None:
         """Record what the platform accounted for a cluster that has ended, on its record and on the last job's. Blocks.
 
-        ``cluster`` is its record before the end. A job that is not final yet gets the figures when it is finalized.
+        None records that it accounted nothing. A job that is not final yet gets the figures when it is finalized.
         """
-        gone = self.store.cluster(cluster.id)
-        if gone is None or gone.is_live():
+        gone = self.store.cluster(cluster)
+        if gone is None or gone.usage_job is None:
             return
-        jobs = [transitions.set_platform_usage(job, usage) for job in self._last_job(cluster)]
-        self.save(jobs=jobs, clusters=[replace(gone, platform_usage=usage)])
+        jobs = [transitions.set_platform_usage(job, usage) for job in self._last_job(gone) if usage is not None]
+        self.save(jobs=jobs, clusters=[replace(gone, platform_usage=usage, usage_job=None)])
 
     def _last_job(self, cluster: Cluster) -> list[Job]:
-        """Return the job that ran last on a cluster, none if it is not final, or its record was deleted. Blocks."""
+        """Return the job whose record gets the figures, none if it is not final, or its record was deleted. Blocks."""
         with suppress(ResourceNotFoundError):
-            last = self.store.find_job(cluster.job or cluster.last_job)
+            last = self.store.find_job(cluster.usage_job or "")
             was_reused = last.warm_pool is not None and last.warm_pool.status is WarmPoolStatus.REUSED
             return [last] if is_final(last.state) and last.cluster == cluster.id and not was_reused else []
         return []

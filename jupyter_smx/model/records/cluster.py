@@ -167,6 +167,8 @@ class Cluster(Struct, frozen=True, kw_only=True):
     """Id of the array for whose next task the hosts are kept, if no keep-alive keeps them."""
     platform_usage: PlatformUsage | None = None
     """What the platform accounted for the hosts, once they have ended; None if it accounts nothing."""
+    usage_job: str | None = None
+    """Id or name of the last job while the figures of the platform are still to be read; None before and after that."""
     reason: str = ""
 
     def is_live(self) -> bool:

@@ -25,12 +25,14 @@ class AccountingEngine(FakeRemoteEngine):
     """An engine whose platform keeps accounts of clusters that were released."""
 
     error: Exception | None = None
+    questions = 0
     delay = 0.0
     """Seconds until the platform answers."""
 
     async def platform_usage(self, cluster: str) -> PlatformUsage | None:
         """Return the figures of a cluster without hosts."""
         assert not [host for host in self.world.live_hosts() if host.cluster == cluster], "asked before the release"
+        self.questions += 1
         answered = asyncio.Event()
         asyncio.get_running_loop().call_later(self.delay, answered.set)
         await answered.wait()
@@ -120,3 +122,36 @@ def test_a_platform_without_an_answer_in_time_is_one_line_of_the_log(
     assert figures(remote, job) == ""
     lines = [record for record in caplog.records if "platform usage" in record.getMessage()]
     assert [(line.levelno, line.exc_info) for line in lines] == [(logging.INFO, None)]
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_the_next_controller_reads_the_figures_of_a_pool_whose_controller_ended_first(
+    remote: Simulation, is_lost: bool
+) -> None:
+    accounting_engine(remote).delay = 5.0
+    job = remote.submit(keep_alive=0)
+    remote.pass_time(1.0)
+    if is_lost:
+        remote.kill_host(remote.hosts(job)[0])
+    else:
+        remote.end_job(job)
+    remote.pass_time(4.0)
+    assert not remote.pools()
+    assert accounting_engine(remote).questions == 1
+    remote.restart()
+    remote.pass_time(6.0)
+    assert figures(remote, job) == SENTENCE
+    remote.restart()
+    remote.pass_time(6.0)
+    assert accounting_engine(remote).questions == 2
+
+
+def test_a_platform_without_figures_is_asked_by_one_later_controller_only(remote: Simulation) -> None:
+    engine = accounting_engine(remote)
+    engine.delay, engine.error = 5.0, UnavailableError("Slurm does not answer.")
+    job = remote.run_to_end(keep_alive=0)
+    remote.pass_time(2.0)
+    for _ in range(3):
+        remote.restart()
+        remote.pass_time(6.0)
+    assert (figures(remote, job), engine.questions) == ("", 2)

@@ -66,11 +66,13 @@ def _open_below(top: str, path: str) -> int:
 def delete(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     """Delete the folders of clusters that ended, except those in ``asked["keep"]``; return the deleted ones.
 
-    A folder without running hosts is deleted even if it was not released: its agent has ended by itself.
+    With ``clusters`` in ``asked`` no others are deleted. A folder without running hosts is deleted even if it was not
+    released: its agent has ended by itself.
     """
     kept = set(asked["keep"])
+    names = store.cluster_names(asked["owner"])
     gone = []
-    for cluster in store.cluster_names(asked["owner"]):
+    for cluster in [name for name in names if name in asked.get("clusters", names)]:
         if cluster in kept or any(map(store.is_live, store.hosts(cluster))):
             continue
         rmtree.remove_if_possible(os.path.join(store.clusters, cluster))

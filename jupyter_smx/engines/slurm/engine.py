@@ -245,11 +245,7 @@ class SlurmEngine(SlurmTraits):
         is_live = bool(await self._allocations.live_jobs(cluster, _ANSWER_AGE))
         if not is_live and not self.shared_home:
             return None
-        account = (
-            self._account_of(launched)
-            if is_live
-            else Account(self._login, "", str(self.python), python_cure=reasons.PYTHON_CURE)
-        )
+        account = self._account_of(launched) if is_live else self._home_account()
         question = {"cluster": cluster, "host": host, "path": f"{job}/{name}", "offset": offset, "limit": limit}
         answer = await account.ask("read", question)
         if answer["data"] is None:
@@ -284,6 +280,26 @@ class SlurmEngine(SlurmTraits):
         :raises UnavailableError: Slurm does not answer.
         """
         return await self._allocations.cancel_orphans(known)
+
+    async def prune(self, is_needed: Callable[[str], bool]) -> list[str]:
+        """Delete results of old clusters in the home, where nodes and login machine share it.
+
+        A cluster with a job at Slurm stays: its hosts run on nodes, which the login machine cannot see.
+
+        :raises UnavailableError: Slurm, or the login machine, does not answer.
+        """
+        if not self.shared_home:
+            return []
+        account = self._home_account()
+        ended = (await account.ask("list_clusters", {"owner": self._owner}))["ended"]
+        live = await self._allocations.own_clusters() if ended else {}
+        old = [cluster for cluster in ended if cluster not in live and not is_needed(cluster)]
+        if not old:
+            return []
+        deleted: list[str] = (await account.ask("delete", {"owner": self._owner, "clusters": old, "keep": []}))[
+            "deleted"
+        ]
+        return deleted
 
     async def doctor(self, timeout: float = DOCTOR_TIMEOUT) -> dict[str, object]:
         """Return the version of Slurm, its partitions, and what this controller has there."""
@@ -454,6 +470,10 @@ class SlurmEngine(SlurmTraits):
         with suppress(RefusedError, UnavailableError):
             return min(float(self.notice_grace), await self._client.kill_wait() or float(self.notice_grace))
         return float(self.notice_grace)
+
+    def _home_account(self) -> Account:
+        """Return the account on the login machine, in whose home are environments and results of ended hosts."""
+        return Account(self._login, "", str(self.python), python_cure=reasons.PYTHON_CURE)
 
     def _account(self, record: AllocationRecord, host: str, *, in_home: bool = False) -> Account:
         return self._node_account(record.job, record.component_of(host), record.nodes[host], in_home=in_home)

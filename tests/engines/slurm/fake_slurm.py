@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from jupyter_smx.agent.remote import commands as verbs
+from jupyter_smx.agent.remote.cluster_store import ClusterStore
 from jupyter_smx.engines.remote.machine import Completed, NoAnswerError
 from jupyter_smx.engines.slurm import commands
 from jupyter_smx.model.errors import UnavailableError
@@ -70,6 +72,8 @@ class FakeSlurm:
         """Node on which a launch gives no answer."""
         self.lost_launches = 0
         """Launches that give no answer, before those that do."""
+        self.home = ""
+        """Folder of the account in the home of the login machine, where verbs are carried out."""
         self.before_submission: Callable[[], None] = lambda: None
 
     # What the engine uses
@@ -113,6 +117,12 @@ class FakeSlurm:
 
     def _echo(self, _command: str, _data: bytes) -> Completed:
         return Completed(0, FACTS, "")
+
+    def _exec(self, command: str, data: bytes) -> Completed:
+        verb = re.search(r"remote (\w+) ", command)
+        assert verb is not None, command
+        answer = verbs.answer(ClusterStore(self.home), verb[1], json.loads(data))
+        return Completed(0, json.dumps(answer).encode() + b"\n", "")
 
     def _sinfo(self, _command: str, _data: bytes) -> Completed:
         return Completed(0, PARTITIONS, "")

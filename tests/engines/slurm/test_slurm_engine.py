@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
+import time
 from contextlib import aclosing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from unittest.mock import Mock
@@ -14,6 +17,7 @@ from fake_slurm import END, FakeSlurm
 from slurm_requests import host, request
 
 from jupyter_smx.agent.remote import allocation
+from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
 from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.remote.machine import Completed, NoAnswerError
 from jupyter_smx.engines.slurm import allocations, commands, lifecycle, submission
@@ -25,8 +29,6 @@ from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle, QueueStatus
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from jupyter_smx.engines.base import ClusterRequest
     from jupyter_smx.engines.slurm.login import LoginMachine
 
@@ -414,3 +416,37 @@ async def test_the_end_of_a_host_has_slurms_reason(
     said = await engine.exit_reason("f00d", "algo-1")
     assert words in said
     assert bool(said) == bool(words)
+
+
+def leave_results(slurm: FakeSlurm, cluster: str, owner: str) -> None:
+    """Leave in the home what a node copied there an hour ago."""
+    store = ClusterStore(slurm.home)
+    store.describe(HostName(cluster, "algo-1"), {"owner": owner})
+    hour_ago = time.time() - 3_600
+    os.utime(Path(store.clusters, cluster, "algo-1.json"), (hour_ago, hour_ago))
+
+
+async def test_results_of_old_clusters_in_a_shared_home_are_deleted(slurm: FakeSlurm, tmp_path: Path) -> None:
+    slurm.home = os.fspath(tmp_path / "home")
+    engine = engine_of(slurm, tmp_path, shared_home=True)
+    await acquire(engine)
+    for cluster in ("f00d", "old", "needed"):
+        leave_results(slurm, cluster, engine._owner)
+    leave_results(slurm, "other", "another data folder")
+    assert await engine.prune(lambda cluster: cluster == "needed") == ["old"]
+    assert sorted(ClusterStore(slurm.home).cluster_names()) == ["f00d", "needed", "other"]
+    slurm.jobs[0].state = "COMPLETED"
+    assert await engine.prune(lambda cluster: cluster == "needed") == ["f00d"]
+
+
+async def test_nothing_is_deleted_in_a_home_while_slurm_does_not_answer(
+    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm.home = os.fspath(tmp_path / "home")
+    engine = engine_of(slurm, tmp_path, shared_home=True)
+    leave_results(slurm, "old", engine._owner)
+    monkeypatch.setattr(slurm, "_squeue", Mock(side_effect=NoAnswerError("none", transient=True)))
+    with pytest.raises(UnavailableError):
+        await engine.prune(lambda _: False)
+    assert ClusterStore(slurm.home).cluster_names() == ["old"]
+    assert await engine_of(slurm, tmp_path).prune(lambda _: False) == [], "no home is shared"

@@ -1,10 +1,10 @@
 """Hold an allocation of a scheduler for hosts: a pilot on its first node, and a step parent on each node.
 
 The batch script has the source of this file in it, since no folder of the nodes is shared, so it imports nothing of the
-package. It runs as ``python -c SOURCE pilot PLAN SOURCE``, and the pilot starts ``python -c SOURCE parent PLAN``. PLAN
-is JSON with ``job`` (the id of the allocation), ``name`` (of the job), ``groups`` (``nodes`` and ``cpus`` of each),
-``folder`` (of hosts), ``idle`` (seconds without a host after which the allocation ends) and ``notice`` (seconds from
-SIGUSR1 to the end of the allocation).
+package. It runs as ``python -c SOURCE pilot PLAN SOURCE``, and the pilot starts ``python -c SOURCE parent PLAN`` for
+each group. PLAN is JSON with ``job`` (the id of the allocation, or the name of a parent), ``name`` (of the job),
+``groups`` (``nodes`` and ``cpus`` of each), ``folder`` (of hosts), ``idle`` (seconds without a host after which the
+allocation ends) and ``notice`` (seconds from SIGUSR1 to the end of the allocation).
 
 A parent starts agents as its own children: schedulers kill what a step leaves behind. It takes requests, one line of
 JSON each, at an abstract unix socket, which needs no file system and which only its own user may use.
@@ -46,9 +46,17 @@ _PEER = "3i"
 _QUEUE_TIMEOUT = 20.0
 
 
-def address(job: str) -> str:
-    """Return the address of the parent on this node for an allocation."""
-    return f"\0jupyter_smx-{os.getuid()}-{job}"
+def parent_name(job: str, group: Optional[int]) -> str:
+    """Return the name of the parents of a group; None in an allocation with one group.
+
+    A scheduler may give a node to two groups, and each has a parent there.
+    """
+    return job if group is None else f"{job}+{group}"
+
+
+def address(parent: str) -> str:
+    """Return the address of a parent on this node, by its name."""
+    return f"\0jupyter_smx-{os.getuid()}-{parent}"
 
 
 def log(text: str) -> None:
@@ -91,8 +99,10 @@ def step_words(plan: Dict[str, Any], group: int, source: str) -> List[str]:
     words = ["srun", f"--nodes={wanted['nodes']}", f"--ntasks={wanted['nodes']}", "--ntasks-per-node=1"]
     words += [f"--cpus-per-task={wanted['cpus']}", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0"]
     words += ["--export=ALL", "--chdir=/", "--quiet"]
-    words += [f"--het-group={group}"] if len(plan["groups"]) > 1 else []
-    return [*words, sys.executable, "-I", "-c", source, "parent", json.dumps(plan)]
+    is_het = len(plan["groups"]) > 1
+    words += [f"--het-group={group}"] if is_het else []
+    own = {**plan, "job": parent_name(plan["job"], group if is_het else None)}
+    return [*words, sys.executable, "-I", "-c", source, "parent", json.dumps(own)]
 
 
 def is_older_job_queued(job: str, listed: str) -> bool:
@@ -367,7 +377,7 @@ def main(words: List[str]) -> int:
     return pilot(plan, words[2]) if words[0] == "pilot" else parent(plan)
 
 
-def connect_parent(job: str, timeout: float) -> socket.socket:
+def connect_parent(name: str, timeout: float) -> socket.socket:
     """Connect to the parent on this node, which may begin a moment after its allocation.
 
     :raises OSError: there is none in time.
@@ -376,7 +386,7 @@ def connect_parent(job: str, timeout: float) -> socket.socket:
     while True:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            connection.connect(address(job))
+            connection.connect(address(name))
         except OSError:
             connection.close()
             if time.monotonic() > end:
@@ -386,12 +396,12 @@ def connect_parent(job: str, timeout: float) -> socket.socket:
             return connection
 
 
-def ask_parent(job: str, asked: Dict[str, Any], timeout: float) -> Dict[str, Any]:
+def ask_parent(name: str, asked: Dict[str, Any], timeout: float) -> Dict[str, Any]:
     """Ask the parent on this node for the start of an agent; return its answer.
 
     :raises OSError: there is no parent here, or it gives no answer in time.
     """
-    with connect_parent(job, min(timeout, _PARENT_LIMIT)) as connection:
+    with connect_parent(name, min(timeout, _PARENT_LIMIT)) as connection:
         connection.settimeout(timeout)
         if not is_own(connection):
             raise PermissionError(1, "another user listens at the address of the step parent")

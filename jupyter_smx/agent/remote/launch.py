@@ -35,7 +35,7 @@ def launch(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     without what this machine decides), ``slots`` (0: one for each CPU), ``devices`` (names of GPUs; empty: what the
     driver lists), ``gpus`` (how many it needs), ``command`` (what is run in the place of ``python``), ``python``,
     ``setup`` (words of a shell before it, of the ``environment`` of that name) and ``timeout`` in seconds. With
-    ``parent``, the id of an allocation, its step parent on this node starts the agent, slots, GPUs and limits are those
+    ``parent``, the name of a step parent of an allocation, this one starts the agent, slots, GPUs and limits are those
     of the scheduler, and ``home`` is the folder that gets the results which nothing has collected at the end.
 
     A refusal leaves nothing of the cluster on this machine; launches of its other hosts are then refused, too.

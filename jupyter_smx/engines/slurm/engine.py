@@ -414,7 +414,7 @@ class SlurmEngine(SlurmTraits):
                 **self._description(request, host, network),
                 "notice_grace": await self._notice_grace(),
             },
-            "parent": record.job,
+            "parent": record.parent_of(host.host),
             "home": DEFAULT_FOLDER,
             "python": python or interpreter.path or (DEFAULT_PYTHON if interpreter.setup else account.python),
             "setup": interpreter.setup,

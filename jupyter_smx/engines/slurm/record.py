@@ -32,6 +32,11 @@ class AllocationRecord(Struct, frozen=True, kw_only=True):
         """Return True if the job has several components."""
         return len(set(self.components.values())) > 1
 
+    def parent_of(self, host: str) -> str:
+        """Return the name of the step parent of a host, as ``parent_name`` of the module on the nodes builds it."""
+        component = self.component_of(host)
+        return self.job if component is None else f"{self.job}+{component}"
+
     def component_of(self, host: str) -> int | None:
         """Return the number of a host's component; None in a job without components."""
         return self.components[host] if self.is_heterogeneous() else None

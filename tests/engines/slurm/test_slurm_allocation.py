@@ -78,15 +78,15 @@ class Pilot:
             start_new_session=True,
         )
 
-    def start_agent(self, *words: str) -> dict[str, Any]:
-        """Ask the parent for an agent."""
+    def start_agent(self, *words: str, group: int | None = None) -> dict[str, Any]:
+        """Ask the parent of a group for an agent."""
         asked = {
             "words": list(words) or [sys.executable, "-c", AGENT],
             "folder": os.fspath(self.folder),
             "log": os.fspath(self.log),
             "variables": {"MARK": "f00d/algo-1"},
         }
-        return allocation.ask_parent(self.job, asked, 20.0)
+        return allocation.ask_parent(allocation.parent_name(self.job, group), asked, 20.0)
 
     def until_it_listens(self) -> None:
         """Wait for the parent."""
@@ -129,6 +129,18 @@ def test_a_parent_starts_an_agent_and_the_pilot_ends_with_it(pilot: Pilot) -> No
     os.kill(agent, signal.SIGUSR1)
     assert pilot.process.wait(20) == 0
     assert pilot.said()[1:] == ["end"]
+
+
+def test_two_groups_on_one_node_have_a_parent_each(tmp_path: Path, pilots: list[Pilot]) -> None:
+    pilot = Pilot(tmp_path, groups=[{"nodes": 1, "cpus": 1}] * 2)
+    pilots.append(pilot)
+    pilot.until_it_listens()
+    assert [pilot.start_agent(group=group) for group in (0, 1)] == [{"ready": True}] * 2
+    assert [line.split()[0] for line in pilot.said()] == ["begun", "begun"]
+    first, second = _agents(pilot)
+    os.kill(first, signal.SIGUSR1)
+    assert pilot.process.wait(20) == 0, "the other host ends, too"
+    assert process_scan.read_process(second) is None
 
 
 def test_the_folder_of_hosts_is_made_for_this_user_alone(pilot: Pilot) -> None:

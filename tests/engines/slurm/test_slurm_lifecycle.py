@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from slurm_requests import record, row
 
+from jupyter_smx.agent.remote import allocation
 from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.slurm import lifecycle, reasons
 from jupyter_smx.engines.slurm.lifecycle import AdoptJob, FailLaunch, LaunchHosts, RefuseJob, ReportWait, SubmitJob
@@ -209,3 +210,11 @@ def test_a_job_with_components_is_launched_waited_for_or_over_and_never_refused_
     else:
         assert isinstance(found, FailLaunch)
         assert found.state not in reasons.RUNNING
+
+
+def test_the_parent_of_a_host_has_the_name_that_it_has_on_the_node() -> None:
+    names = [allocation.parent_name("12", group) for group in (0, 1)]
+    of_two = record(components={"algo-1": 0, "algo-2": 1})
+    assert [of_two.parent_of(host) for host in ("algo-1", "algo-2")] == names
+    assert record().parent_of("algo-1") == allocation.parent_name("12", None)
+    assert len({*names, "12"}) == 3

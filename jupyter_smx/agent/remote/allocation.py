@@ -3,8 +3,8 @@
 The batch script has the source of this file in it, since no folder of the nodes is shared, so it imports nothing of the
 package. It runs as ``python -c SOURCE pilot PLAN SOURCE``, and the pilot starts ``python -c SOURCE parent PLAN`` for
 each group. PLAN is JSON with ``job`` (the id of the allocation, or the name of a parent), ``name`` (of the job),
-``groups`` (``nodes`` and ``cpus`` of each), ``folder`` (of hosts), ``idle`` (seconds without a host after which the
-allocation ends) and ``notice`` (seconds from SIGUSR1 to the end of the allocation).
+``groups`` (``nodes`` and ``cpus`` of each), ``folder`` (of hosts), ``seconds`` (the time limit), ``idle`` (seconds
+without a host after which the allocation ends) and ``notice`` (seconds from SIGUSR1 to the end of the allocation).
 
 A parent starts agents as its own children: schedulers kill what a step leaves behind. It takes requests, one line of
 JSON each, at an abstract unix socket, which needs no file system and which only its own user may use.
@@ -23,7 +23,7 @@ import struct
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 EXIT_OLDER_JOB = 94
 """Exit code of a pilot that found an older job of its name."""
@@ -34,12 +34,17 @@ EXIT_FOLDER = 93
 NOTICE = "notice.json"
 """File in a host's folder, as in :mod:`jupyter_smx.agent.system.files.host_layout`, which cannot be imported here."""
 _END_WITHIN = 25.0
-"""Seconds that the other steps have after one has ended."""
+"""Seconds that the agents of the other steps have after one step has ended."""
 _PARENT_LIMIT = 20.0
 """Seconds from the start of an allocation until its parents listen."""
 _PAUSE = 0.02
-_AFTER_LIMIT = 20.0
-"""Seconds that a command after the end of an agent may take: schedulers kill a step that does not end."""
+_AFTER_LIMIT = 600.0
+"""Seconds that a command after the end of an agent may take at most: an allocation costs."""
+_AFTER_LEAST = 1.0
+_END_MARGIN = 2.0
+"""Seconds before a scheduler kills what runs, in which a command after the end of an agent is ended."""
+_KILL_GRACE = 30.0
+"""Seconds from SIGTERM to SIGKILL where the request for an agent has none."""
 _LINE_LIMIT = 1 << 20
 _PEER = "3i"
 """Process, user and group of the other end of a unix socket."""
@@ -88,6 +93,12 @@ class SignalPipe:
             return list(os.read(self.reader, 256))
         except BlockingIOError:
             return []
+
+
+def after_limit(now: float, ends: Sequence[Optional[float]]) -> float:
+    """Return the seconds that a command after an agent may take, by the known ends of its node; pure."""
+    left = [end - now - _END_MARGIN for end in ends if end is not None]
+    return max(_AFTER_LEAST, min([_AFTER_LIMIT, *left]))
 
 
 # The pilot
@@ -140,6 +151,7 @@ def pilot(plan: Dict[str, Any], source: str) -> int:
         subprocess.Popen(step_words(plan, group, source), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         for group in range(len(plan["groups"]))
     ]
+    limit_at = time.monotonic() + float(plan["seconds"])
     log(f"started {len(steps)} steps")
     # A step ends with the last of its tasks, so the first parent that ends says so on its output.
     while not _wait_output(steps, signals, 60.0):
@@ -148,6 +160,7 @@ def pilot(plan: Dict[str, Any], source: str) -> int:
             _send_order(steps, {"notice": plan["notice"]})
     _send_order(steps, {"end": True})
     end = time.monotonic() + _END_WITHIN
+    end += after_limit(end, [limit_at])  # results may take long, and nothing can copy them later
     while any(step.poll() is None for step in steps) and time.monotonic() < end:
         select.select([signals.reader], [], [], 0.5)
         signals.read()
@@ -224,6 +237,12 @@ class Parent:
         self.has_started = False
         self.ends_at: Optional[float] = None
         """When the node is taken away, by a notice that came."""
+        self.limit_at = time.monotonic() + float(plan["seconds"])
+        """When the node is taken away, by the time limit."""
+        self.signaled_at: Optional[float] = None
+        """When the scheduler began to end the allocation."""
+        self.kill_at: Optional[float] = None
+        """When agents that were ordered to end are killed."""
         self.idle_at = time.monotonic() + float(plan["idle"])
 
     def run(self) -> int:
@@ -233,9 +252,12 @@ class Parent:
             waits += [0] if self.is_input_open else []
             waits += [request.source() for request in self.requests]
             readable = select.select(waits, [], [], self._seconds_left())[0]
-            self.signals.read()
+            if signal.SIGTERM in self.signals.read():
+                self._note_end()
             if 0 in readable:
                 self._read_orders()
+            if self.kill_at is not None and time.monotonic() > self.kill_at:
+                self._signal(signal.SIGKILL)
             for request in list(self.requests):
                 if request.source() in readable:
                     self._continue(request)
@@ -248,13 +270,20 @@ class Parent:
         ended = [(agent, asked) for agent, asked in self.agents if agent.poll() is not None]
         self.agents = [(agent, asked) for agent, asked in self.agents if agent.returncode is None]
         for _, asked in ended:
-            run_after(asked)
+            kill_at = None if self.signaled_at is None else self.signaled_at + float(asked.get("grace", _KILL_GRACE))
+            run_after(asked, after_limit(time.monotonic(), [self.limit_at, self.ends_at, kill_at]))
         if self.agents or self.requests:
             return False
         return self.has_started or time.monotonic() > self.idle_at
 
     def _seconds_left(self) -> float:
-        return 60.0 if self.has_started else max(0.0, min(60.0, self.idle_at - time.monotonic()) + 0.1)
+        moment = self.kill_at if self.has_started else self.idle_at
+        return 60.0 if moment is None else max(0.0, min(60.0, moment - time.monotonic()) + 0.1)
+
+    def _note_end(self) -> None:
+        """Note that the scheduler ends the allocation: it kills what still runs after its grace."""
+        if self.signaled_at is None:
+            self.signaled_at = time.monotonic()
 
     def _read_orders(self) -> None:
         piece = os.read(0, 65_536)
@@ -268,9 +297,11 @@ class Parent:
                     self._give_notice(agent, asked)
             if "end" in order:
                 self._signal(signal.SIGUSR1)
+                self.kill_at = time.monotonic() + _END_WITHIN
                 self.has_started = True
         if not self.is_input_open:
             log("the pilot has ended")
+            self._note_end()
             self._signal(signal.SIGTERM)
             self.has_started = True
 
@@ -333,13 +364,13 @@ class Parent:
         self.has_started = True
 
 
-def run_after(asked: Dict[str, Any]) -> None:
-    """Run the command that follows the end of an agent, if its request has one."""
+def run_after(asked: Dict[str, Any], limit: float) -> None:
+    """Run the command that follows the end of an agent, if its request has one, for at most ``limit`` seconds."""
     if not asked.get("after"):
         return
     data = json.dumps(asked["question"]).encode() + b"\n"
     try:
-        done = subprocess.run(asked["after"], input=data, stdout=subprocess.PIPE, timeout=_AFTER_LIMIT, check=False)
+        done = subprocess.run(asked["after"], input=data, stdout=subprocess.PIPE, timeout=limit, check=False)
         log(f"after the agent: {done.stdout.decode(errors='replace').strip()}")
     except (OSError, subprocess.TimeoutExpired) as error:
         log(f"after the agent: {error}")

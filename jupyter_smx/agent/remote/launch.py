@@ -22,6 +22,8 @@ GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _PAUSE = 0.02
 _RELEASE_TIMEOUT = 5.0
 """Seconds until the processes of a refused launch must have exited."""
+_NOTICE_GRACE = 30.0
+"""Seconds from SIGTERM to the end of the machine where a description has none."""
 _SETUP_FAILED = 95
 """Exit code of the shell of an environment whose last line failed."""
 _NOT_STARTED = (126, 127)
@@ -214,6 +216,7 @@ def _start_by_parent(store: ClusterStore, name: HostName, asked: Dict[str, Any],
         "words": _command(asked, folder.root),
         "folder": folder.root,
         "log": folder.path(host_layout.AGENT_LOG),
+        "grace": float(asked["description"].get("notice_grace", _NOTICE_GRACE)),
         "variables": {"JUPYTER_SMX_HOST": "/".join(name)},
         # Run after the agent: nothing can run here after the allocation.
         "after": [sys.executable, "-I", process.entry(), "remote", "finish_host", store.root],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 from typing import TYPE_CHECKING, Any, Dict
 
@@ -26,6 +27,8 @@ def finish_host(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     """
     from jupyter_smx.agent.remote import release  # noqa: PLC0415 - imports what a copy does not need
 
+    # A scheduler that ends a job sends SIGTERM to all its processes, and kills them after a grace that a copy can use.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     kept = keep_results(store, asked)
     question = {"cluster": asked["cluster"], "machine": socket.gethostname(), "timeout": _RELEASE_TIMEOUT}
     return {**kept, **release.release(store, question)}

@@ -176,6 +176,7 @@ def script(submission: BatchJob, source: str, folder: str, python: str, programs
         "name": submission.name,
         "groups": [{"nodes": group.nodes, "cpus": group.cpus} for group in submission.groups],
         "folder": folder,
+        "seconds": submission.seconds,
         "idle": submission.idle,
         "notice": submission.notice,
     }

@@ -66,6 +66,7 @@ class Pilot:
             "name": "smx-test",
             "groups": [{"nodes": 1, "cpus": 2}],
             "folder": os.fspath(folder / "hosts"),
+            "seconds": 3_600.0,
             "idle": 60.0,
             "notice": 120.0,
             **changes,
@@ -78,13 +79,15 @@ class Pilot:
             start_new_session=True,
         )
 
-    def start_agent(self, *words: str, group: int | None = None) -> dict[str, Any]:
+    def start_agent(self, *words: str, group: int | None = None, after: tuple[str, ...] = ()) -> dict[str, Any]:
         """Ask the parent of a group for an agent."""
         asked = {
             "words": list(words) or [sys.executable, "-c", AGENT],
             "folder": os.fspath(self.folder),
             "log": os.fspath(self.log),
             "variables": {"MARK": "f00d/algo-1"},
+            "after": list(after),
+            "question": {"cluster": "f00d"},
         }
         return allocation.ask_parent(allocation.parent_name(self.job, group), asked, 20.0)
 
@@ -141,6 +144,40 @@ def test_two_groups_on_one_node_have_a_parent_each(tmp_path: Path, pilots: list[
     os.kill(first, signal.SIGUSR1)
     assert pilot.process.wait(20) == 0, "the other host ends, too"
     assert process_scan.read_process(second) is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ([3_700.0, None, None], 600.0),
+        ([400.0, None, None], 298.0),
+        ([3_700.0, 220.0, None], 118.0),
+        ([3_700.0, None, 130.0], 28.0),
+        ([90.0, None, None], 1.0),
+    ],
+)
+def test_results_are_copied_until_the_first_end_of_the_node_that_is_known(
+    ends: list[float | None], expected: float
+) -> None:
+    assert allocation.after_limit(100.0, ends) == expected
+
+
+def test_what_follows_an_agent_gets_its_question_and_the_pilot_waits_for_it(pilot: Pilot) -> None:
+    pilot.start_agent(after=("/bin/sh", "-c", f"cat >{pilot.folder / 'copied'}"))
+    os.kill(_agents(pilot)[0], signal.SIGUSR1)
+    assert pilot.process.wait(20) == 0
+    assert json.loads((pilot.folder / "copied").read_text()) == {"cluster": "f00d"}
+
+
+def test_a_copy_is_ended_before_the_allocation_ends(tmp_path: Path, pilots: list[Pilot]) -> None:
+    pilot = Pilot(tmp_path, seconds=0.0)
+    pilots.append(pilot)
+    pilot.until_it_listens()
+    os.mkfifo(tmp_path / "fifo")
+    pilot.start_agent(after=("/bin/cat", os.fspath(tmp_path / "fifo")))
+    os.kill(_agents(pilot)[0], signal.SIGUSR1)
+    assert pilot.process.wait(20) == 0
+    assert "timed out" in (tmp_path / "pilot.log").read_text()
 
 
 def test_the_folder_of_hosts_is_made_for_this_user_alone(pilot: Pilot) -> None:

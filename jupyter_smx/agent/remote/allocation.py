@@ -204,10 +204,10 @@ class Request:
         """Return the descriptor that this request waits for: its text, or the pipe of its agent."""
         return self.connection.fileno() if self.child is None else self.ready
 
-    def answer(self, told: Dict[str, Any]) -> None:
+    def answer(self, message: Dict[str, Any]) -> None:
         """Send the answer, and close the connection."""
         with contextlib.suppress(OSError):
-            self.connection.sendall(json.dumps(told).encode() + b"\n")
+            self.connection.sendall(json.dumps(message).encode() + b"\n")
         self.close()
 
     def close(self) -> None:
@@ -267,11 +267,11 @@ class Parent:
         return 0
 
     def _is_over(self) -> bool:
-        ended = [(agent, asked) for agent, asked in self.agents if agent.poll() is not None]
-        self.agents = [(agent, asked) for agent, asked in self.agents if agent.returncode is None]
-        for _, asked in ended:
-            kill_at = None if self.signaled_at is None else self.signaled_at + float(asked.get("grace", _KILL_GRACE))
-            run_after(asked, after_limit(time.monotonic(), [self.limit_at, self.ends_at, kill_at]))
+        ended = [(agent, launch) for agent, launch in self.agents if agent.poll() is not None]
+        self.agents = [(agent, launch) for agent, launch in self.agents if agent.returncode is None]
+        for _, launch in ended:
+            kill_at = None if self.signaled_at is None else self.signaled_at + float(launch.get("grace", _KILL_GRACE))
+            run_after(launch, after_limit(time.monotonic(), [self.limit_at, self.ends_at, kill_at]))
         if self.agents or self.requests:
             return False
         return self.has_started or time.monotonic() > self.idle_at
@@ -293,8 +293,8 @@ class Parent:
             order = json.loads(line)
             if "notice" in order:
                 self.ends_at = time.monotonic() + float(order["notice"])
-                for agent, asked in self.agents:
-                    self._give_notice(agent, asked)
+                for agent, launch in self.agents:
+                    self._give_notice(agent, launch)
             if "end" in order:
                 self._signal(signal.SIGUSR1)
                 self.kill_at = time.monotonic() + _END_WITHIN
@@ -305,12 +305,12 @@ class Parent:
             self._signal(signal.SIGTERM)
             self.has_started = True
 
-    def _give_notice(self, agent: subprocess.Popen[bytes], asked: Dict[str, Any]) -> None:
+    def _give_notice(self, agent: subprocess.Popen[bytes], launch: Dict[str, Any]) -> None:
         """Tell an agent how long its node stays; without the file it takes what its engine configured."""
         if self.ends_at is None or agent.poll() is not None:
             return
         left = max(0.0, self.ends_at - time.monotonic())
-        with contextlib.suppress(OSError), open(os.path.join(asked["folder"], NOTICE), "w") as file:
+        with contextlib.suppress(OSError), open(os.path.join(launch["folder"], NOTICE), "w") as file:
             json.dump({"seconds": left}, file)
         agent.send_signal(signal.SIGTERM)
 
@@ -323,12 +323,12 @@ class Parent:
         """Read a part of a request, or that its agent is ready or has ended."""
         if request.child is not None:
             is_ready = bool(os.read(request.ready, 1))
-            told = {"ready": True} if is_ready else {"code": request.child.wait()}
+            message = {"ready": True} if is_ready else {"code": request.child.wait()}
             self.requests.remove(request)
-            request.answer(told)
-            for agent, asked in self.agents:  # a notice may have come before the agent
+            request.answer(message)
+            for agent, launch in self.agents:  # a notice may have come before the agent
                 if agent is request.child:
-                    self._give_notice(agent, asked)
+                    self._give_notice(agent, launch)
             return
         piece = request.connection.recv(65_536) if is_own(request.connection) else b""
         request.text += piece
@@ -340,37 +340,37 @@ class Parent:
             self.requests.remove(request)
             request.answer({"error": str(error)})
 
-    def _start(self, request: Request, asked: Dict[str, Any]) -> None:
+    def _start(self, request: Request, launch: Dict[str, Any]) -> None:
         """Start an agent that reports readiness by a pipe and ends with this process.
 
         :raises OSError: it cannot be started.
         """
         request.ready, ready = os.pipe()
         try:
-            with open(os.open(asked["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as output:
+            with open(os.open(launch["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as output:
                 request.child = subprocess.Popen(
-                    [*asked["words"], "--ready-fd", str(ready), "--parent-fd", str(self.held)],
+                    [*launch["words"], "--ready-fd", str(ready), "--parent-fd", str(self.held)],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
-                    cwd=asked["folder"],
-                    env={**os.environ, **asked["variables"]},
+                    cwd=launch["folder"],
+                    env={**os.environ, **launch["variables"]},
                     pass_fds=(ready, self.held),
                     start_new_session=True,
                 )
         finally:
             os.close(ready)
-        self.agents.append((request.child, asked))
+        self.agents.append((request.child, launch))
         self.has_started = True
 
 
-def run_after(asked: Dict[str, Any], limit: float) -> None:
+def run_after(launch: Dict[str, Any], limit: float) -> None:
     """Run the command that follows the end of an agent, if its request has one, for at most ``limit`` seconds."""
-    if not asked.get("after"):
+    if not launch.get("after"):
         return
-    data = json.dumps(asked["question"]).encode() + b"\n"
+    data = json.dumps(launch["question"]).encode() + b"\n"
     try:
-        done = subprocess.run(asked["after"], input=data, stdout=subprocess.PIPE, timeout=limit, check=False)
+        done = subprocess.run(launch["after"], input=data, stdout=subprocess.PIPE, timeout=limit, check=False)
         log(f"after the agent: {done.stdout.decode(errors='replace').strip()}")
     except (OSError, subprocess.TimeoutExpired) as error:
         log(f"after the agent: {error}")
@@ -427,7 +427,7 @@ def connect_parent(name: str, timeout: float) -> socket.socket:
             return connection
 
 
-def ask_parent(name: str, asked: Dict[str, Any], timeout: float) -> Dict[str, Any]:
+def ask_parent(name: str, launch: Dict[str, Any], timeout: float) -> Dict[str, Any]:
     """Ask the parent on this node for the start of an agent; return its answer.
 
     :raises OSError: there is no parent here, or it gives no answer in time.
@@ -436,7 +436,7 @@ def ask_parent(name: str, asked: Dict[str, Any], timeout: float) -> Dict[str, An
         connection.settimeout(timeout)
         if not is_own(connection):
             raise PermissionError(1, "another user listens at the address of the step parent")
-        connection.sendall(json.dumps(asked).encode() + b"\n")
+        connection.sendall(json.dumps(launch).encode() + b"\n")
         text = b""
         while not text.endswith(b"\n"):
             piece = connection.recv(65_536)

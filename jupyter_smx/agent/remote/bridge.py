@@ -20,7 +20,7 @@ _WAIT = 30.0
 """Seconds for the connection."""
 
 
-def bridge(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+def bridge(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
     """Listen for one connection to the command ``words``; return the path of the ``socket``.
 
     :raises OSError: no socket can be made here.
@@ -32,7 +32,7 @@ def bridge(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     listener.bind(path)
     listener.listen(1)
     if os.fork() == 0:
-        _serve(listener, path, [str(word) for word in asked["words"]])
+        _serve(listener, path, [str(word) for word in request["words"]])
     listener.close()
     return {"socket": path}
 

@@ -116,9 +116,9 @@ class ClusterStore:
         path = self.folder(name).path(host_layout.PROCESS)
         try:
             with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as file:
-                said = json.loads(file.read(65_536))
+                content = json.loads(file.read(65_536))
             return AgentIdentity(
-                int(said["pid"]), int(said["start_time"]), str(said["boot_id"]), str(said.get("python", ""))
+                int(content["pid"]), int(content["start_time"]), str(content["boot_id"]), str(content.get("python", ""))
             )
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None

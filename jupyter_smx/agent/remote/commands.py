@@ -48,19 +48,19 @@ def main(words: List[str]) -> int:
     return 0
 
 
-def answer(store: ClusterStore, verb: str, asked: Dict[str, Any]) -> Dict[str, Any]:
+def answer(store: ClusterStore, verb: str, request: Dict[str, Any]) -> Dict[str, Any]:
     """Answer a request, or refuse it; a full or unwritable disk is a refusal with its own message."""
     module = importlib.import_module(f"{__package__}.{VERBS[verb]}")
     try:
-        return {"answer": getattr(module, verb)(store, asked)}
+        return {"answer": getattr(module, verb)(store, request)}
     except VerbError as error:
         return error.frame()
     except OSError as error:
-        return _disk_error(store, asked, error).frame()
+        return _disk_error(store, request, error).frame()
 
 
-def _disk_error(store: ClusterStore, asked: Dict[str, Any], error: OSError) -> VerbError:
-    machine = asked.get("machine", "This machine")
+def _disk_error(store: ClusterStore, request: Dict[str, Any], error: OSError) -> VerbError:
+    machine = request.get("machine", "This machine")
     if errors.is_full(error):
         return VerbError(
             f"The disk of {machine} is full ({error.strerror}).",

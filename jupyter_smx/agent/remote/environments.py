@@ -57,10 +57,10 @@ _MIN_UNUSED = 600.0
 """Seconds for which an environment stays after its last use: hosts may be starting with it."""
 
 
-def environment(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+def environment(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
     """Provide an environment; kill all started processes if the input or the output is closed.
 
-    ``asked`` has
+    ``request`` has
 
     - ``python`` (a path; "" is the Python that runs this) and ``setup``: lines for a login shell that come before it;
     - ``identity``, ``lines``, ``pip_lines`` (the same as pip reads them) and ``only``;
@@ -80,26 +80,26 @@ def environment(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
     """
     _end_with_engine()
     root = Path(store.root)
-    base = _describe(asked)
+    base = _describe(request)
     variables = base.pop("variables")
     uv = find_uv(base["python"], root)
     _report(base={**base, "root": store.root, "uv": uv})
-    folder = root / FOLDER / _name(asked["identity"], base)
+    folder = root / FOLDER / _name(request["identity"], base)
     answer = {"state": "ready", "version": base["version"], "python": _python(folder)}
     if _use(folder):
         return {**answer, "seconds": 0.0, "built": False}
-    if asked.get("check"):
+    if request.get("check"):
         return {"state": "missing"}
     begun = time.monotonic()
     lock = _lock(folder)
     try:
         if _use(folder):
             return {**answer, "seconds": time.monotonic() - begun, "built": False}
-        _set_variables({**variables, **asked.get("variables", {})})
-        failed = _install(folder, asked, {**base, "uv": uv}, lock)
+        _set_variables({**variables, **request.get("variables", {})})
+        failed = _install(folder, request, {**base, "uv": uv}, lock)
     finally:
         os.close(lock)
-        _remove_wheels(root, asked)
+        _remove_wheels(root, request)
     return failed or {**answer, "seconds": time.monotonic() - begun, "built": True}
 
 
@@ -120,25 +120,25 @@ def _end_with_engine() -> None:
 
 
 def _watch(parent: int) -> NoReturn:
-    waiter, asked = select.poll(), sys.stdin.fileno()
-    waiter.register(asked, select.POLLIN)
+    waiter, stdin = select.poll(), sys.stdin.fileno()
+    waiter.register(stdin, select.POLLIN)
     for descriptor in (sys.stdout.fileno(), parent):
         waiter.register(descriptor, 0)  # errors and hang-ups are always reported
     while True:
         ended = [descriptor for descriptor, _ in waiter.poll()]
-        if ended != [asked] or not os.read(asked, _PIECE):
+        if ended != [stdin] or not os.read(stdin, _PIECE):
             break
     os.killpg(0, signal.SIGKILL)
     raise SystemExit(1)
 
 
-def _describe(asked: Dict[str, Any]) -> Dict[str, Any]:
+def _describe(request: Dict[str, Any]) -> Dict[str, Any]:
     """Describe the base interpreter, and the variables with which installers start.
 
     :raises VerbError: the base cannot be started.
     """
-    setup = asked.get("setup", "")
-    python = asked["python"] or ("python3" if setup else sys.executable)
+    setup = request.get("setup", "")
+    python = request["python"] or ("python3" if setup else sys.executable)
     try:
         answer = subprocess.run(
             [*_shell_words(setup), python, "-I", "-c", _DESCRIBE],
@@ -153,7 +153,7 @@ def _describe(asked: Dict[str, Any]) -> Dict[str, Any]:
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         why = _last_line(error) or getattr(error, "strerror", None) or error
         raise VerbError(
-            "python: {!r} cannot be started on {} ({}).".format(python, asked["machine"], why),
+            "python: {!r} cannot be started on {} ({}).".format(python, request["machine"], why),
             field="python",
             value=python,
             cure="Name an interpreter of that machine.",
@@ -226,27 +226,27 @@ def _set_variables(variables: Dict[str, str]) -> None:
     environment_build.be_nice()
 
 
-def _install(folder: Path, asked: Dict[str, Any], base: Dict[str, str], lock: int) -> Optional[Dict[str, Any]]:
+def _install(folder: Path, request: Dict[str, Any], base: Dict[str, str], lock: int) -> Optional[Dict[str, Any]]:
     """Build with uv, or with pip if uv is missing, too old, or ignores an option of the lines.
 
     Return the answer of a build that failed; None if the environment is ready.
 
     :raises VerbError: packages are missing.
     """
-    sent = _wheels_folder(folder.parent.parent, asked)
-    wheels = asked.get("wheels") or {}
+    sent = _wheels_folder(folder.parent.parent, request)
+    wheels = request.get("wheels") or {}
     last: List[str] = []
 
     def report(line: str) -> None:
         last[:] = [*last[-9:], line]
         _report(line=line[:_MAX_LINE])
 
-    for uv in [base["uv"], ""] if base["uv"] and asked["installer"] != "pip" else [""]:
-        lines = asked["lines" if uv else "pip_lines"]
+    for uv in [base["uv"], ""] if base["uv"] and request["installer"] != "pip" else [""]:
+        lines = request["lines" if uv else "pip_lines"]
         order = {
             "python": base["python"],
             "requirements": [line.replace(wheels["token"], sent) for line in lines] if sent else lines,
-            "only": asked["only"],
+            "only": request["only"],
             "uv": [uv] if uv else [],
             "wheels": sent if wheels.get("no_index") else "",
         }
@@ -263,12 +263,12 @@ def _install(folder: Path, asked: Dict[str, Any], base: Dict[str, str], lock: in
 # Packages that the controller sent
 
 
-def _wheels_folder(root: Path, asked: Dict[str, Any]) -> str:
+def _wheels_folder(root: Path, request: Dict[str, Any]) -> str:
     """Return the folder of the packages that were sent, "" if none were.
 
     :raises VerbError: one of them is missing or incomplete.
     """
-    wheels = asked.get("wheels")
+    wheels = request.get("wheels")
     if not wheels:
         return ""
     folder = str(root / WHEELS / os.path.basename(wheels["folder"]))
@@ -279,7 +279,7 @@ def _wheels_folder(root: Path, asked: Dict[str, Any]) -> str:
             is_complete = False
         if not is_complete:
             raise VerbError(
-                "{} on {} is not the file that was sent.".format(name, asked["machine"]),
+                "{} on {} is not the file that was sent.".format(name, request["machine"]),
                 kind="unavailable",
                 rule="Packages for a build are files in {} there.".format(folder),
                 transient=True,
@@ -287,8 +287,8 @@ def _wheels_folder(root: Path, asked: Dict[str, Any]) -> str:
     return folder
 
 
-def _remove_wheels(root: Path, asked: Dict[str, Any]) -> None:
-    wheels = asked.get("wheels")
+def _remove_wheels(root: Path, request: Dict[str, Any]) -> None:
+    wheels = request.get("wheels")
     if wheels:
         rmtree.remove_if_possible(str(root / WHEELS / os.path.basename(wheels["folder"])))
 
@@ -296,12 +296,12 @@ def _remove_wheels(root: Path, asked: Dict[str, Any]) -> None:
 # What there is
 
 
-def list_environments(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+def list_environments(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
     """List the environments of this account: ``name``, ``bytes`` on the disk, ``unused_seconds`` and ``requirements``.
 
     ``is_ready`` is false while it is built, or if its build failed; ``is_used`` is true while hosts run in it.
     """
-    del asked
+    del request
     used = _used(store)
     found = []
     for folder in _folders(Path(store.root) / FOLDER):
@@ -319,8 +319,8 @@ def list_environments(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, A
     return {"environments": found}
 
 
-def delete_environments(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Delete the environments that were not used for ``asked["unused_seconds"]``; return their names.
+def delete_environments(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
+    """Delete the environments that were not used for ``request["unused_seconds"]``; return their names.
 
     An environment stays if hosts run in it, if it was used in the last ten minutes or is being built. Packages that
     were sent for a build that never began are deleted after a day.
@@ -328,12 +328,12 @@ def delete_environments(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str,
     used = _used(store)
     root = Path(store.root)
     folders = [each for each in _folders(root / FOLDER) if each.name not in used]
-    old = [folder for folder in folders if _age(folder) >= max(_MIN_UNUSED, asked["unused_seconds"])]
-    gone = [folder.name for folder in old if remove_environment(folder)]
+    old = [folder for folder in folders if _age(folder) >= max(_MIN_UNUSED, request["unused_seconds"])]
+    names = [folder.name for folder in old if remove_environment(folder)]
     for folder in _folders(root / WHEELS):
         if time.time() - folder.stat().st_mtime > _WHEELS_AGE:
             rmtree.remove_if_possible(str(folder))
-    return {"deleted": gone}
+    return {"deleted": names}
 
 
 def remove_environment(folder: Path) -> bool:

@@ -23,10 +23,10 @@ _ANY_ADDRESS = ("192.0.2.1", 9)
 """An address that no machine has (RFC 5737), to find the main address by the route to it; nothing is sent."""
 
 
-def facts(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+def facts(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
     """Describe the machine.
 
-    With ``usage_limit`` in ``asked``, also how much room this account takes; its disk is read for so many seconds.
+    With ``usage_limit`` in ``request``, also how much room this account takes; its disk is read for so many seconds.
     """
     found = gpu.find()
     described = machine.describe(socket.gethostname(), 0, 0)
@@ -49,7 +49,7 @@ def facts(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
         "limits": cgroup_limits.find_parents().description(),
         "hosts": len(store.live_hosts()),
     }
-    return {**answer, **_usage(store.root, float(asked["usage_limit"]))} if "usage_limit" in asked else answer
+    return {**answer, **_usage(store.root, float(request["usage_limit"]))} if "usage_limit" in request else answer
 
 
 def _usage(root: str, limit: float) -> Dict[str, Any]:
@@ -68,14 +68,14 @@ def _usage(root: str, limit: float) -> Dict[str, Any]:
 
 def main_address() -> str:
     """Return the address by which other machines most likely reach this one, "" if it has no network."""
-    asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
-        asked.connect(_ANY_ADDRESS)
-        return str(asked.getsockname()[0])
+        probe.connect(_ANY_ADDRESS)
+        return str(probe.getsockname()[0])
     except OSError:
         return _first_address()
     finally:
-        asked.close()
+        probe.close()
 
 
 def _first_address() -> str:
@@ -83,10 +83,10 @@ def _first_address() -> str:
     import fcntl  # noqa: PLC0415 - only here, and on Linux only
     import struct  # noqa: PLC0415
 
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             with contextlib.suppress(OSError):
-                answer = fcntl.ioctl(asked.fileno(), 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
+                answer = fcntl.ioctl(probe.fileno(), 0x8915, struct.pack("256s", name.encode()[:15]))  # SIOCGIFADDR
                 address = socket.inet_ntoa(answer[20:24])
                 if not address.startswith("127."):
                     return address

@@ -30,10 +30,10 @@ _NOT_STARTED = (126, 127)
 """Exit codes of a shell that cannot start a program."""
 
 
-def launch(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+def launch(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
     """Launch a host, or join the launch of another process; return what finds it again.
 
-    ``asked`` has ``owner``, ``machine`` (its name for people), ``cluster``, ``host``, ``description`` (``host.json``
+    ``request`` has ``owner``, ``machine`` (its name for people), ``cluster``, ``host``, ``description`` (``host.json``
     without what this machine decides), ``slots`` (0: one for each CPU), ``devices`` (names of GPUs; empty: what the
     driver lists), ``gpus`` (how many it needs), ``command`` (what is run in the place of ``python``), ``python``,
     ``setup`` (words of a shell before it, of the ``environment`` of that name) and ``timeout`` in seconds. With
@@ -44,37 +44,37 @@ def launch(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
 
     :raises VerbError: it was released, there is no slot or GPU now or ever, or its agent did not come up.
     """
-    name = HostName(asked["cluster"], asked["host"])
+    name = HostName(request["cluster"], request["host"])
     try:
-        return _launch(store, name, asked)
+        return _launch(store, name, request)
     except VerbError as error:
         if error.kind == REFUSED:
-            _take_back(store, name, asked)
+            _take_back(store, name, request)
         raise
     except OSError:
-        _take_back(store, name, asked)
+        _take_back(store, name, request)
         raise
 
 
-def _take_back(store: ClusterStore, name: HostName, asked: Dict[str, Any]) -> None:
+def _take_back(store: ClusterStore, name: HostName, request: Dict[str, Any]) -> None:
     """Release the slot, GPUs and control group of a refused launch, as far as the disk allows that."""
     from jupyter_smx.agent.remote import release  # noqa: PLC0415 - launches seldom need it
 
     with contextlib.suppress(OSError, VerbError):
-        question = {"cluster": name.cluster, "machine": asked["machine"], "timeout": _RELEASE_TIMEOUT}
+        question = {"cluster": name.cluster, "machine": request["machine"], "timeout": _RELEASE_TIMEOUT}
         release.release(store, question)
 
 
-def _launch(store: ClusterStore, name: HostName, asked: Dict[str, Any]) -> Dict[str, Any]:
+def _launch(store: ClusterStore, name: HostName, request: Dict[str, Any]) -> Dict[str, Any]:
     with store.lock():
         if store.is_released(name.cluster):
             raise _released_error(name.cluster)
         if not store.description(name):
-            store.describe(name, _complete(store, name, asked))
-    end = time.monotonic() + float(asked["timeout"])
+            store.describe(name, _complete(store, name, request))
+    end = time.monotonic() + float(request["timeout"])
     if not os.path.exists(store.folder(name).claim):
-        _start(store, name, asked, end)
-    found = _wait(store, name, asked, end)
+        _start(store, name, request, end)
+    found = _wait(store, name, request, end)
     return {
         **found._asdict(),
         "socket": observe.socket_path(store, name),
@@ -82,25 +82,25 @@ def _launch(store: ClusterStore, name: HostName, asked: Dict[str, Any]) -> Dict[
     }
 
 
-def _complete(store: ClusterStore, name: HostName, asked: Dict[str, Any]) -> Dict[str, Any]:
+def _complete(store: ClusterStore, name: HostName, request: Dict[str, Any]) -> Dict[str, Any]:
     """Add to a host's description what this machine decides; takes a slot and GPUs."""
-    if asked.get("parent"):
-        return {**asked["description"], "owner": asked["owner"], "devices": [], "limits": {}}
+    if request.get("parent"):
+        return {**request["description"], "owner": request["owner"], "devices": [], "limits": {}}
     others = store.live_hosts()
-    slots = int(asked["slots"]) or os.cpu_count() or 1
+    slots = int(request["slots"]) or os.cpu_count() or 1
     if len(others) >= slots:
         raise VerbError(
-            "{} has {}, and all of them are in use.".format(asked["machine"], _count(slots, "slot")), transient=True
+            "{} has {}, and all of them are in use.".format(request["machine"], _count(slots, "slot")), transient=True
         )
-    wanted = int(asked["gpus"])
-    present = list(asked["devices"]) or (gpu_names() if wanted else [])
+    wanted = int(request["gpus"])
+    present = list(request["devices"]) or (gpu_names() if wanted else [])
     held = {device for other in others for device in store.description(other).get("devices", [])}
-    devices = assign_gpus(wanted, present, held, asked["machine"])
-    share = cgroup_limits.CgroupLimits(int(asked["cpus"]), int(asked["memory"]))
+    devices = assign_gpus(wanted, present, held, request["machine"])
+    share = cgroup_limits.CgroupLimits(int(request["cpus"]), int(request["memory"]))
     group = cgroup_limits.group_name(store.root, name.cluster, name.host)
     parents = cgroup_limits.make_groups(cgroup_limits.find_parents(), group, share)
     limits = cgroup_limits.plan_limits(parents, group, share)
-    return {**asked["description"], "owner": asked["owner"], "devices": devices, "limits": limits}
+    return {**request["description"], "owner": request["owner"], "devices": devices, "limits": limits}
 
 
 def gpu_names() -> List[str]:
@@ -143,33 +143,37 @@ def _released_error(cluster: str) -> VerbError:
     )
 
 
-def _command(asked: Dict[str, Any], folder: str) -> List[str]:
-    words = [asked["python"], "-I", process.entry(), "serve", folder]
-    if not asked["setup"]:
+def _command(request: Dict[str, Any], folder: str) -> List[str]:
+    words = [request["python"], "-I", process.entry(), "serve", folder]
+    if not request["setup"]:
         return words
     # A login shell, because `module` and `conda` are functions that its start files define.
     shell = next((path for path in ("/bin/bash", "/usr/bin/bash") if os.path.exists(path)), "/bin/sh")
-    script = '{}\n[ "$?" = 0 ] || exit {}\nexec "$0" "$@"'.format(asked["setup"], _SETUP_FAILED)
+    script = '{}\n[ "$?" = 0 ] || exit {}\nexec "$0" "$@"'.format(request["setup"], _SETUP_FAILED)
     return [shell, "-l", "-c", script, *words]
 
 
-def _start(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> None:
+def _start(store: ClusterStore, name: HostName, request: Dict[str, Any], end: float) -> None:
     """Start the agent, and wait until it is ready, or ends.
 
     :raises VerbError: it exited, and no other agent runs the host.
     """
-    code = _start_by_parent(store, name, asked, end) if asked.get("parent") else _start_local(store, name, asked, end)
+    code = (
+        _start_by_parent(store, name, request, end)
+        if request.get("parent")
+        else _start_local(store, name, request, end)
+    )
     if code is None or code == errors.EXIT_CLAIMED:
         return
-    _check_disk(code, asked["machine"])
-    if code == _SETUP_FAILED and asked["setup"]:
-        raise _setup_error(store, name, asked)
-    if code in _NOT_STARTED and asked["setup"]:
-        raise _python_error(asked, observe.log_tail(store, name))
+    _check_disk(code, request["machine"])
+    if code == _SETUP_FAILED and request["setup"]:
+        raise _setup_error(store, name, request)
+    if code in _NOT_STARTED and request["setup"]:
+        raise _python_error(request, observe.log_tail(store, name))
     raise _start_error(store, name, "ended with exit code {}".format(code))
 
 
-def _start_local(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> Optional[int]:
+def _start_local(store: ClusterStore, name: HostName, request: Dict[str, Any], end: float) -> Optional[int]:
     """Start the agent as a process of its own; return its exit code, or None as soon as it is ready.
 
     :raises VerbError: it cannot be started, or gives no sign in time.
@@ -184,7 +188,7 @@ def _start_local(store: ClusterStore, name: HostName, asked: Dict[str, Any], end
     log = os.open(folder.path(host_layout.AGENT_LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         child = subprocess.Popen(
-            [*_command(asked, folder.root), "--ready-fd", str(ready)],
+            [*_command(request, folder.root), "--ready-fd", str(ready)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -194,17 +198,17 @@ def _start_local(store: ClusterStore, name: HostName, asked: Dict[str, Any], end
             start_new_session=True,
         )
     except OSError as error:
-        raise _python_error(asked, error.strerror or str(error)) from error
+        raise _python_error(request, error.strerror or str(error)) from error
     finally:
         os.close(ready)
         os.close(log)
     with open(listening, "rb", buffering=0) as pipe:
         if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
-            raise _start_error(store, name, "did not report within {:g} s".format(asked["timeout"]))
+            raise _start_error(store, name, "did not report within {:g} s".format(request["timeout"]))
         return None if pipe.read(1) else child.wait()
 
 
-def _start_by_parent(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> Optional[int]:
+def _start_by_parent(store: ClusterStore, name: HostName, request: Dict[str, Any], end: float) -> Optional[int]:
     """Let the step parent of an allocation start the agent, since a scheduler kills what this process would leave.
 
     :raises VerbError: there is no parent, it cannot start the agent, or gives no answer in time.
@@ -212,27 +216,27 @@ def _start_by_parent(store: ClusterStore, name: HostName, asked: Dict[str, Any],
     from jupyter_smx.agent.remote import allocation  # noqa: PLC0415 - only nodes of schedulers need it
 
     folder = store.folder(name)
-    wanted = {
-        "words": _command(asked, folder.root),
+    launch_request = {
+        "words": _command(request, folder.root),
         "folder": folder.root,
         "log": folder.path(host_layout.AGENT_LOG),
-        "grace": float(asked["description"].get("notice_grace", _NOTICE_GRACE)),
+        "grace": float(request["description"].get("notice_grace", _NOTICE_GRACE)),
         "variables": {"JUPYTER_SMX_HOST": "/".join(name)},
         # Run after the agent: nothing can run here after the allocation.
         "after": [sys.executable, "-I", process.entry(), "remote", "finish_host", store.root],
-        "question": {"cluster": name.cluster, "host": name.host, "home": asked["home"]},
+        "question": {"cluster": name.cluster, "host": name.host, "home": request["home"]},
     }
     try:
-        told = allocation.ask_parent(str(asked["parent"]), wanted, max(0.1, end - time.monotonic()))
+        answer = allocation.ask_parent(str(request["parent"]), launch_request, max(0.1, end - time.monotonic()))
     except OSError as error:
         raise VerbError(
-            "The allocation {} has no step parent on {} ({}).".format(asked["parent"], asked["machine"], error),
+            "The allocation {} has no step parent on {} ({}).".format(request["parent"], request["machine"], error),
             kind="unavailable",
             transient=True,
         ) from error
-    if "error" in told:
-        raise _python_error(asked, told["error"])
-    return told.get("code")
+    if "error" in answer:
+        raise _python_error(request, answer["error"])
+    return answer.get("code")
 
 
 def _check_disk(code: int, machine: str) -> None:
@@ -249,7 +253,7 @@ def _check_disk(code: int, machine: str) -> None:
         raise VerbError(state.format(machine), field="machine", value=machine, cure=cure, transient=True)
 
 
-def _wait(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float) -> AgentIdentity:
+def _wait(store: ClusterStore, name: HostName, request: Dict[str, Any], end: float) -> AgentIdentity:
     while True:
         found = store.agent(name)
         if store.is_released(name.cluster):
@@ -259,15 +263,15 @@ def _wait(store: ClusterStore, name: HostName, asked: Dict[str, Any], end: float
         if found is not None:
             raise _start_error(store, name, "died")
         if time.monotonic() > end:
-            raise _start_error(store, name, "did not report within {:g} s".format(asked["timeout"]))
+            raise _start_error(store, name, "did not report within {:g} s".format(request["timeout"]))
         time.sleep(_PAUSE)
 
 
-def _python_error(asked: Dict[str, Any], why: str) -> VerbError:
+def _python_error(request: Dict[str, Any], why: str) -> VerbError:
     return VerbError(
-        "python: {!r} cannot be started on {} ({}).".format(asked["python"], asked["machine"], why),
+        "python: {!r} cannot be started on {} ({}).".format(request["python"], request["machine"], why),
         field="python",
-        value=asked["python"],
+        value=request["python"],
         cure="Name an interpreter of that machine with --python remote:/PATH, or set the python of the machine.",
     )
 
@@ -278,14 +282,14 @@ def _last_command(setup: str) -> str:
     return ([line for line in lines if line and not line.startswith("#")] or [setup.strip()])[-1]
 
 
-def _setup_error(store: ClusterStore, name: HostName, asked: Dict[str, Any]) -> VerbError:
+def _setup_error(store: ClusterStore, name: HostName, request: Dict[str, Any]) -> VerbError:
     words = observe.log_tail(store, name)
     return VerbError(
         "python: the last line of the environment {!r} fails on {}: {}.".format(
-            asked["environment"], asked["machine"], _last_command(asked["setup"])
+            request["environment"], request["machine"], _last_command(request["setup"])
         ),
         field="python",
-        value=asked["environment"],
+        value=request["environment"],
         rule="It printed: {}.".format(words.rstrip(".")) if words else "It printed nothing.",
         cure="Try its lines there in a login shell, and correct them in the configuration (environments).",
     )

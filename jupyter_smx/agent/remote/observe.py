@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
 
 
-def observe(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Observe the clusters in ``asked``: ``{"hosts": {cluster: {host: state}}, "boot_id": …}``.
+def observe(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
+    """Observe the clusters in ``request``: ``{"hosts": {cluster: {host: state}}, "boot_id": …}``.
 
     A state has ``running`` (None: its agent may still start) and, where there is or was an agent, what
     :func:`jupyter_smx.agent.remote.launch.launch` gave, and ``stopped`` (by SIGSTOP). A released cluster has no hosts
-    unless ``asked`` has ``released``.
+    unless ``request`` has ``released``.
     """
-    clusters = [str(cluster) for cluster in asked["clusters"]]
-    is_shown = {cluster: bool(asked.get("released")) or not store.is_released(cluster) for cluster in clusters}
+    clusters = [str(cluster) for cluster in request["clusters"]]
+    is_shown = {cluster: bool(request.get("released")) or not store.is_released(cluster) for cluster in clusters}
     hosts = {cluster: store.hosts(cluster) if is_shown[cluster] else [] for cluster in clusters}
     states = {cluster: {name.host: _state(store, name) for name in names} for cluster, names in hosts.items()}
     return {"hosts": states, "boot_id": process_table.boot_id()}
@@ -40,9 +40,9 @@ def _state(store: ClusterStore, name: HostName) -> Dict[str, Any]:
     return {"running": agent.is_alive(), "stopped": agent.is_stopped(), "devices": devices, **found}
 
 
-def list_clusters(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+def list_clusters(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
     """List what an owner has here: ``live`` clusters have a process or may get one, ``ended`` ones left files."""
-    names = store.cluster_names(asked["owner"])
+    names = store.cluster_names(request["owner"])
     live = [name for name in names if not store.is_released(name) and any(map(store.is_live, store.hosts(name)))]
     return {"live": live, "ended": [name for name in names if name not in live]}
 

@@ -20,23 +20,23 @@ _BLOCK = 512
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
 
 
-def read(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+def read(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
     """Read a part of a file in a host's spool: ``data`` in base64 and the ``size`` of the file; None if there is none.
 
-    ``asked`` has ``cluster``, ``host``, ``path`` below the spool, ``offset`` and ``limit`` in bytes. A job could have
+    ``request`` has ``cluster``, ``host``, ``path`` below the spool, ``offset`` and ``limit`` in bytes. A job could have
     put anything there, so links are not followed, and only files are read.
 
     :raises OSError: it cannot be read.
     """
-    top = store.folder(HostName(asked["cluster"], asked["host"])).spool
+    top = store.folder(HostName(request["cluster"], request["host"])).spool
     try:
-        fd = _open_below(top, asked["path"])
+        fd = _open_below(top, request["path"])
     except FileNotFoundError:
         return {"data": None, "size": 0}
     with open(fd, "rb") as file:
         size = os.fstat(fd).st_size
-        file.seek(int(asked["offset"]))
-        data = file.read(min(int(asked["limit"]), READ_LIMIT))
+        file.seek(int(request["offset"]))
+        data = file.read(min(int(request["limit"]), READ_LIMIT))
     return {"data": base64.b64encode(data).decode(), "size": size}
 
 
@@ -63,26 +63,26 @@ def _open_below(top: str, path: str) -> int:
     raise FileNotFoundError(path)
 
 
-def delete(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Delete the folders of clusters that ended, except those in ``asked["keep"]``; return the deleted ones.
+def delete(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
+    """Delete the folders of clusters that ended, except those in ``request["keep"]``; return the deleted ones.
 
-    With ``clusters`` in ``asked`` no others are deleted. A folder without running hosts is deleted even if it was not
+    With ``clusters`` in ``request`` no others are deleted. A folder without running hosts is deleted even if it was not
     released: its agent has ended by itself.
     """
-    kept = set(asked["keep"])
-    names = store.cluster_names(asked["owner"])
-    gone = []
-    for cluster in [name for name in names if name in asked.get("clusters", names)]:
-        if cluster in kept or any(map(store.is_live, store.hosts(cluster))):
+    keep = set(request["keep"])
+    names = store.cluster_names(request["owner"])
+    removals = []
+    for cluster in [name for name in names if name in request.get("clusters", names)]:
+        if cluster in keep or any(map(store.is_live, store.hosts(cluster))):
             continue
         rmtree.remove_if_possible(os.path.join(store.clusters, cluster))
-        gone.append(cluster)
-    return {"deleted": gone}
+        removals.append(cluster)
+    return {"deleted": removals}
 
 
-def delete_archives(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+def delete_archives(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
     """Delete archives of other agent versions that no host of this account runs; return the deleted ones."""
-    used = {asked["archive"]} | {str(store.description(name).get("archive", "")) for name in store.live_hosts()}
+    used = {request["archive"]} | {str(store.description(name).get("archive", "")) for name in store.live_hosts()}
     found = [name for name in os.listdir(store.root) if name.startswith(ARCHIVE_PREFIX) and name not in used]
     for name in found:
         os.unlink(os.path.join(store.root, name))

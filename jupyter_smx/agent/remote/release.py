@@ -24,21 +24,21 @@ PATIENCE = 3.0
 _PIECE = 65_536
 
 
-def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
-    """Release the cluster in ``asked`` within its ``timeout`` in seconds; return what could not be removed.
+def release(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
+    """Release the cluster in ``request`` within its ``timeout`` in seconds; return what could not be removed.
 
     ``hosts`` has the results of their launches, by which they are found if their folders are gone. Logs, records and
     artifacts of jobs stay. A cluster without anything on this machine is released all the same.
 
     :raises VerbError: a process still runs although it was killed.
     """
-    cluster = asked["cluster"]
+    cluster = request["cluster"]
     hosts = store.close(cluster)
-    given = asked.get("hosts", [])
+    launches = request.get("hosts", [])
     agents = [(agent.pid, agent.start_time, agent.boot_id) for agent in map(store.agent, hosts) if agent is not None]
-    agents += [(int(host["pid"]), int(host["start_time"]), str(host["boot_id"])) for host in given if "pid" in host]
+    agents += [(int(host["pid"]), int(host["start_time"]), str(host["boot_id"])) for host in launches if "pid" in host]
     roots = [(pid, started) for pid, started, boot_id in agents if boot_id == process_table.boot_id()]
-    names = {name.host for name in hosts} | {host["host"] for host in given}
+    names = {name.host for name in hosts} | {host["host"] for host in launches}
     marks = ["JUPYTER_SMX_HOST={}/{}".format(cluster, name) for name in sorted(names)]
 
     def select(known: process_table.Table) -> Set[int]:
@@ -53,10 +53,10 @@ def release(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
         return members | host_traces.find_unmarked(traces, known, checked)
 
     # Marked processes first: the others were started by them with a cleaned environment.
-    left = process_table.kill_in_turn([select, select_unmarked], float(asked["timeout"]))
+    left = process_table.kill_in_turn([select, select_unmarked], float(request["timeout"]))
     if left:
         raise VerbError(
-            f"Cluster {cluster}: processes {sorted(left)} still run on {asked['machine']} although they were killed.",
+            f"Cluster {cluster}: processes {sorted(left)} still run on {request['machine']} although they were killed.",
             kind="unavailable",
             rule="A process waits for a device or a network disk.",
             transient=True,

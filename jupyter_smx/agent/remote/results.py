@@ -18,10 +18,10 @@ _RELEASE_TIMEOUT = 5.0
 """Seconds until the processes of the host must have exited."""
 
 
-def finish_host(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+def finish_host(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
     """Keep the results of a host whose agent has ended, and release its cluster on this node; return the kept jobs.
 
-    ``asked`` is as for :func:`keep_results`.
+    ``request`` is as for :func:`keep_results`.
 
     :raises VerbError: a process still runs although it was killed.
     """
@@ -29,21 +29,21 @@ def finish_host(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
 
     # A scheduler that ends a job sends SIGTERM to all its processes, and kills them after a grace that a copy can use.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    kept = keep_results(store, asked)
-    question = {"cluster": asked["cluster"], "machine": socket.gethostname(), "timeout": _RELEASE_TIMEOUT}
-    return {**kept, **release.release(store, question)}
+    answer = keep_results(store, request)
+    question = {"cluster": request["cluster"], "machine": socket.gethostname(), "timeout": _RELEASE_TIMEOUT}
+    return {**answer, **release.release(store, question)}
 
 
-def keep_results(store: ClusterStore, asked: Dict[str, Any]) -> Dict[str, Any]:
+def keep_results(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
     """Copy the spool of a host to the folder ``home``, which outlives an allocation; return the jobs in it.
 
     The controller deletes the folder of a job from the spool as soon as it has all of it, so what is there was not
-    collected. ``asked`` has ``cluster``, ``host`` and ``home``. Nothing is copied if ``home`` is this store.
+    collected. ``request`` has ``cluster``, ``host`` and ``home``. Nothing is copied if ``home`` is this store.
 
     :raises OSError: the home cannot be written.
     """
-    name = HostName(asked["cluster"], asked["host"])
-    home = ClusterStore(os.path.expanduser(asked["home"]))
+    name = HostName(request["cluster"], request["host"])
+    home = ClusterStore(os.path.expanduser(request["home"]))
     source, target = store.folder(name).spool, home.folder(name).spool
     jobs = _jobs(source)
     if os.path.realpath(home.root) == os.path.realpath(store.root):

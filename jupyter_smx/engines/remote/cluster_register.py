@@ -46,8 +46,8 @@ def place_of(host: HostHandle | None) -> str:
 
 def host_handle(host: str, machine: str, answer: Mapping[str, Any]) -> HostHandle:
     """Describe a host as its machine reported it."""
-    kept = ("pid", "start_time", "boot_id", "socket")
-    return HostHandle(host=host, machine=machine, data={"machine": machine, **{name: answer[name] for name in kept}})
+    fields = ("pid", "start_time", "boot_id", "socket")
+    return HostHandle(host=host, machine=machine, data={"machine": machine, **{name: answer[name] for name in fields}})
 
 
 class ClusterRegister(RecordFolder[Intention]):

@@ -24,11 +24,11 @@ WAIT = 3.0
 class Contact(Struct, frozen=True):
     """The last contact with a machine.
 
-    ``asked_at`` is on a monotonic clock. ``error`` is why it was silent, ``since`` the seconds since the epoch at which
-    its silence was first noted; without an error it answered.
+    ``called_at`` is on a monotonic clock. ``error`` is why it was silent, ``since`` the seconds since the epoch at
+    which its silence was first noted; without an error it answered.
     """
 
-    asked_at: float
+    called_at: float
     error: SmxError | None = None
     since: float = 0.0
 
@@ -108,13 +108,13 @@ class Contacts:
         """
         names = [*machines]
         were_silent = {name for name in names if self.is_silent(name)}
-        asked = {name: self._question(name) for name in names if not self._is_fresh(name)}
-        first = [question for name, question in asked.items() if name not in were_silent]
+        questions = {name: self._question(name) for name in names if not self._is_fresh(name)}
+        first = [question for name, question in questions.items() if name not in were_silent]
         if first:
             await asyncio.wait(first, timeout=WAIT)
-        await self._wait_for_one(names, asked)
-        answered = [name for name in names if self._answers(name, asked)]
-        for name, question in asked.items():
+        await self._wait_for_one(names, questions)
+        answered = [name for name in names if self._answers(name, questions)]
+        for name, question in questions.items():
             if answered and self._is_open(name, question) and name not in were_silent:
                 words = f"{name} did not answer within {WAIT:g} s."
                 self.note_error(name, NoAnswerError(words, transient=True))
@@ -128,20 +128,22 @@ class Contacts:
             question.cancel()
         await asyncio.gather(*questions, return_exceptions=True)
 
-    async def _wait_for_one(self, names: list[str], asked: dict[str, asyncio.Task[object]]) -> None:
+    async def _wait_for_one(self, names: list[str], questions: dict[str, asyncio.Task[object]]) -> None:
         """Wait until a machine has answered, or none is asked any more."""
-        while not any(self._answers(name, asked) for name in names):
-            pending = [question for name, question in asked.items() if self._is_open(name, question)]
+        while not any(self._answers(name, questions) for name in names):
+            pending = [question for name, question in questions.items() if self._is_open(name, question)]
             if not pending:
                 return
             await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
 
-    def _answers(self, name: str, asked: dict[str, asyncio.Task[object]]) -> bool:
-        return self.has_answered(name) and (name not in asked or not self._is_open(name, asked[name]))
+    def _answers(self, name: str, questions: dict[str, asyncio.Task[object]]) -> bool:
+        return self.has_answered(name) and (name not in questions or not self._is_open(name, questions[name]))
 
     def _is_fresh(self, machine: str) -> bool:
-        is_asked = machine in self._questions
-        return self.has_answered(machine) and not is_asked and self._clock() - self._contacts[machine].asked_at < FRESH
+        is_pending = machine in self._questions
+        return (
+            self.has_answered(machine) and not is_pending and self._clock() - self._contacts[machine].called_at < FRESH
+        )
 
     def _question(self, machine: str) -> asyncio.Task[object]:
         if machine not in self._questions:

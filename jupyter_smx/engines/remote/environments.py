@@ -142,8 +142,8 @@ async def _reports(
 
 
 def _status(machines: Iterable[str], steps: Mapping[str, str]) -> QueueStatus:
-    told = [f"{machine}: {steps[machine]}" for machine in machines if machine in steps]
-    return QueueStatus(f"Installs requirements on {'; '.join(told)}")
+    lines = [f"{machine}: {steps[machine]}" for machine in machines if machine in steps]
+    return QueueStatus(f"Installs requirements on {'; '.join(lines)}")
 
 
 async def _build_within(

@@ -110,8 +110,8 @@ def report(engine: str, options: MachineOptions, found: MachineCheck, silent_sin
 def _gpus(options: MachineOptions, facts: MachineFacts) -> str:
     counts = Counter(gpu.name for gpu in facts.gpus)
     named = ", ".join(f"{count} × {name}" for name, count in counts.items())
-    given = f"{', '.join(options.gpus)} by the configuration" if options.gpus else ""
-    return "; ".join(part for part in (named, given) if part) or "none"
+    configured = f"{', '.join(options.gpus)} by the configuration" if options.gpus else ""
+    return "; ".join(part for part in (named, configured) if part) or "none"
 
 
 def _usage(facts: MachineFacts) -> str:

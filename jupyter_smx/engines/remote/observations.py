@@ -72,13 +72,13 @@ class Observer:
         answer is late is not asked again before it comes.
         """
         answers: Answers = {name: self._late.pop(name) for name in clusters if name in self._late}
-        asked = {name: self._begin(name, own, answers) for name, own in clusters.items() if name not in self._slow}
+        tasks = {name: self._begin(name, own, answers) for name, own in clusters.items() if name not in self._slow}
         end = asyncio.get_running_loop().time() + WAIT
-        await _wait_for_one(asked.values(), answers)
-        pending = [task for task in asked.values() if not task.done()]
+        await _wait_for_one(tasks.values(), answers)
+        pending = [task for task in tasks.values() if not task.done()]
         if pending:
             await asyncio.wait(pending, timeout=max(0.0, end - asyncio.get_running_loop().time()))
-        for name, task in asked.items():
+        for name, task in tasks.items():
             if not task.done():
                 self._slow[name] = task
         return {**answers}

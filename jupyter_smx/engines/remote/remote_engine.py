@@ -88,13 +88,13 @@ class RemoteEngine(RemoteEngineBase):
                 "setup": found.setup,
                 host_layout.DESCRIPTION: {name: value for name, value in described.items() if name not in _FILLED_IN},
             }
-        given: dict[str, object] = {
+        launch: dict[str, object] = {
             "engine": self.name,
             "machines": [*self.machine_options()],
             "agent": f"{agent_zipapp.file_name()}, 3 MiB, sent where it is missing",
             "hosts": hosts,
         }
-        return {**given, "requirements": [*request.requirements]} if request.requirements else given
+        return {**launch, "requirements": [*request.requirements]} if request.requirements else launch
 
     async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle | QueueStatus]:
         """Choose a machine for each host, write that down, and launch them there.

@@ -108,10 +108,10 @@ class WheelBuilder:
         else:
             words = [*self._uv, "build", "--wheel", "--no-create-gitignore", "--out-dir", str(self._folder), path]
             outcome = await self._run("uv", words, requirement_lines.index_variables(lines, os.environ))
-        made = [name for name in self._names() - before if name.endswith(".whl")]
-        if outcome.code or len(made) != 1:
+        wheels = [name for name in self._names() - before if name.endswith(".whl")]
+        if outcome.code or len(wheels) != 1:
             raise self._error(outcome, f"--requirements: no wheel can be built of {path}")
-        return made[0]
+        return wheels[0]
 
     async def download(self, lines: Sequence[str], base: Base) -> None:
         """Download wheels of everything that the lines need, for another machine.
@@ -166,8 +166,8 @@ class WheelBuilder:
         before = self._names()
         words = [*self._pip, "wheel", "--no-deps", "--no-input", "--wheel-dir", str(self._folder)]
         built = await self._run("pip", [*words, *self._files(lines)])
-        made = self._names() - before
-        if built.code or not all(name.endswith("-none-any.whl") for name in made):
+        files = self._names() - before
+        if built.code or not all(name.endswith("-none-any.whl") for name in files):
             raise self._no_wheel(outcome, base)
 
     async def _download(self, lines: Sequence[str], base: Base, *options: str) -> _Outcome:

@@ -78,8 +78,8 @@ class SlurmEngine(SlurmTraits):
     def _make_login(self) -> LoginMachine:
         if not self.login:
             return LocalLogin(self.variables, str(self.programs))
-        given = {"parent": self.parent} if self.parent is not None else {"config": self.config}
-        ssh = SshEngine(data_dir=str(self.data_dir), **given)
+        settings = {"parent": self.parent} if self.parent is not None else {"config": self.config}
+        ssh = SshEngine(data_dir=str(self.data_dir), **settings)
         environment = commands.environment(str(self.programs), self.variables)
         return SshLogin(ssh, str(self.login), str(self.python), environment)
 

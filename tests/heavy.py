@@ -43,7 +43,6 @@ class Part:
     """Folders and files whose change makes the part run again; its own test files count without being named."""
     paths: tuple[str, ...] = ()
     profile: str = ""
-    workers: int = 2
     lane: Lane = "processes"
 
 
@@ -194,7 +193,6 @@ PARTS: Mapping[str, Part] = {
             "tests/worlds/slurm",
             "tests/worlds/ssh",
         ),
-        workers=1,
     ),
     "ssh": Part(
         covers=(
@@ -303,7 +301,7 @@ def differing_paths(recorded: Ids, ids: Ids) -> list[str]:
 def pytest_words(name: str, files: Mapping[str, Sequence[str]], report: str) -> list[str]:
     """Give the command that runs a part; it can be typed again, for it names the seed of random tests."""
     part = PARTS[name]
-    words = [sys.executable, "-m", "pytest", "-n", str(part.workers), "--dist", "loadfile", f"--junitxml={report}"]
+    words = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", f"--junitxml={report}"]
     # In CI these get a second chance, too, as in `make test-py`.
     words += ["--reruns", "1", "-raR"] if os.environ.get("CI") else []
     if part.profile:

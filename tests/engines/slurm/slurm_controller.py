@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
+from world import leads
 from worlds.machines_controller import PATIENCE, RAN, Gate, MachinesControllerWorld
 
 from jupyter_smx.engines.slurm import submission
-from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -34,12 +33,9 @@ class SlurmControllerWorld(MachinesControllerWorld):
         return super().submit(body, gate=gate, **(wish | fields))  # type: ignore[arg-type]
 
     def agents(self) -> list[int]:
-        """Find the agents on all nodes."""
-        return [
-            seen.pid
-            for seen in process_scan.processes("JUPYTER_SMX_HOST=")
-            if " serve /tmp/jupyter_smx-" in seen.command and os.getsid(seen.pid) == seen.pid
-        ]
+        """Find the agents on the nodes of this cluster; another test process has a cluster of its own."""
+        living = [each for machine in self.slurm.nodes if machine.is_on for each in machine.processes()]
+        return [each.pid for each in living if " serve /tmp/jupyter_smx-" in each.command and leads(each.pid)]
 
     def job_id(self) -> str:
         """Give the id of the one job that Slurm has of this controller."""

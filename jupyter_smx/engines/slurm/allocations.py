@@ -13,6 +13,8 @@ from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.machine import request_validation
 from jupyter_smx.engines.remote.machine import NoAnswerError
 from jupyter_smx.engines.slurm import lifecycle, reasons, submission
+from jupyter_smx.engines.slurm.client import HeterogeneousJobError
+from jupyter_smx.engines.slurm.parsers import AccountingRow
 from jupyter_smx.engines.slurm.queue_watch import QueueWatch
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.results.usage import PlatformUsage
@@ -22,12 +24,15 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.remote.record_folder import RecordFolder
     from jupyter_smx.engines.slurm.client import SlurmClient
-    from jupyter_smx.engines.slurm.parsers import AccountingRow, PartitionRow, QueueRow
+    from jupyter_smx.engines.slurm.parsers import PartitionRow, QueueRow
     from jupyter_smx.engines.slurm.partition_store import PartitionStore
     from jupyter_smx.engines.slurm.record import AllocationRecord
     from jupyter_smx.engines.slurm.submission import BatchJob
     from jupyter_smx.model.errors import SmxError
     from jupyter_smx.model.records.cluster import Handle, HostHandle, QueueStatus
+
+    Plan = Callable[[Sequence[PartitionRow], int | None], tuple[BatchJob, str]]
+    """Returns a batch job and its script."""
 
 FIRST_DELAYS = (0.3, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0)
 """Seconds between the looks after a submission, before those at the usual interval."""
@@ -71,13 +76,14 @@ class Allocations:
         self,
         records: RecordFolder[AllocationRecord],
         cluster: str,
-        plan: Callable[[Sequence[PartitionRow]], tuple[BatchJob, str]],
+        plan: Plan,
         interval: float,
     ) -> AsyncGenerator[QueueStatus, None]:
         """Do one step after the other until the job has its nodes, which are then on record.
 
-        ``plan`` returns the job and its script, with the partitions that Slurm has. ``interval`` is the number of
-        seconds between two looks in the long run.
+        ``plan`` returns the job and its script from the partitions that Slurm has, and the number of the instance group
+        where each has a job of its own, else None. ``interval`` is the number of seconds between two looks in the long
+        run.
 
         :raises RefusedError: Slurm accepts no such job, or can never start it, or the cluster was released meanwhile.
         :raises UnavailableError: Slurm gives no answer, or the job has ended.
@@ -99,7 +105,7 @@ class Allocations:
             if step.status != shown:
                 shown = step.status
                 yield step.status
-            if not record.job and not record.missed_since:
+            if not record.is_submitted() and not record.missed_since:
                 records.write(cluster, replace(record, missed_since=self._wall_clock()))
             pause = next(delays)
             await asyncio.sleep(pause)
@@ -116,8 +122,8 @@ class Allocations:
         """
         if not records.is_released(cluster):
             return
-        if record.job:
-            await self._client.cancel([record.job])
+        if record.job_ids():
+            await self._client.cancel(record.job_ids())
         raise request_validation.released_error(cluster)
 
     async def _do(
@@ -126,20 +132,20 @@ class Allocations:
         cluster: str,
         step: lifecycle.Step,
         record: AllocationRecord,
-        plan: Callable[[Sequence[PartitionRow]], tuple[BatchJob, str]],
+        plan: Plan,
     ) -> None:
         if isinstance(step, lifecycle.SubmitJob):
             await self._submit(records, cluster, record, plan)
         elif isinstance(step, lifecycle.AdoptJob):
-            records.write(cluster, replace(record, job=step.job))
+            records.write(cluster, record.with_job(step.job, record.submitted_at))
             if step.cancel:
                 await self._client.cancel(step.cancel)
         elif isinstance(step, lifecycle.RefuseJob):
-            await self._client.cancel([step.job])
+            await self._client.cancel(record.job_ids())
             raise step.error
         elif isinstance(step, lifecycle.FailLaunch):
             details = await self._client.describe(step.job)
-            await self._client.cancel([step.job])  # a job that squeue does not list may still run
+            await self._client.cancel(record.job_ids())  # a job that squeue does not list may still run
             records.release(cluster)  # its hosts cannot come any more
             raise lifecycle.end_error(step.job, step.state or details.get("JobState", ""), details)
 
@@ -148,25 +154,33 @@ class Allocations:
         records: RecordFolder[AllocationRecord],
         cluster: str,
         record: AllocationRecord,
-        plan: Callable[[Sequence[PartitionRow]], tuple[BatchJob, str]],
+        plan: Plan,
     ) -> None:
-        """Submit the job; what was accepted without an answer is found by its name later.
+        """Submit the next job; what was accepted without an answer is found by its name later.
+
+        Where the site takes no heterogeneous job, the record has a job for each instance group from then on. Of those
+        all are cancelled with one that is not accepted: nodes without the others are no cluster.
 
         :raises RefusedError, UnavailableError: as :meth:`SlurmClient.submit`.
         """
         rows = await self._client.partitions()
         self._partitions.write(rows)
-        planned, script = plan(rows)
+        planned, script = plan(rows, record.next_group())
         record = replace(record, notice=planned.notice)
-        records.write(cluster, replace(record, submitted_at=self._wall_clock(), missed_since=0.0))
+        records.write(cluster, record.with_job("", self._wall_clock()))
         try:
             job = await self._client.submit(planned, script)
         except NoAnswerError:
             raise
+        except HeterogeneousJobError:
+            records.write(cluster, replace(record, submitted_at=0.0, job_per_group=True))
+            return
         except (RefusedError, UnavailableError):
-            records.write(cluster, replace(record, submitted_at=0.0))
+            if record.job_ids():
+                await self._client.cancel(record.job_ids())
+            records.write(cluster, replace(record, submitted_at=0.0, group_jobs=()))
             raise
-        records.write(cluster, replace(record, submitted_at=self._wall_clock(), job=job))
+        records.write(cluster, record.with_job(job, self._wall_clock()))
 
     def _node_counts(self) -> dict[str, int]:
         counts: dict[str, int] = {}
@@ -187,8 +201,8 @@ class Allocations:
         if record is not None and record.submitted_at > now - self.watch.age():
             return Observation.UNKNOWN  # the answer is older than the job
         jobs = queue.get(self.name_of(handle.cluster), {})
-        job = (record.job if record else "") or job_of(handle)
-        return lifecycle.observe(record, job, jobs, now, has_hosts=bool(handle.hosts))
+        ids = (record.job_ids() if record else ()) or jobs_of(handle)
+        return lifecycle.observe(record, ids, jobs, now, has_hosts=bool(handle.hosts))
 
     async def live_jobs(self, cluster: str, oldest: float = 0.0) -> list[str]:
         """List the jobs of a cluster's name that have not ended, by an answer of at most ``oldest`` seconds ago.
@@ -207,17 +221,23 @@ class Allocations:
         return {cluster: jobs for cluster, jobs in clusters.items() if cluster and jobs}
 
     async def end_reason(self, record: AllocationRecord) -> str:
-        """Return how Slurm ended the job of a record, or is about to end it; "" while it runs on.
+        """Return how Slurm ended the first ended job of a record, or is about to end it; "" while all run on.
 
         :raises UnavailableError: Slurm does not answer.
         """
-        job = record.job
+        for job in record.job_ids():
+            reason = await self._end_reason_of(job, record.notice)
+            if reason:
+                return reason
+        return ""
+
+    async def _end_reason_of(self, job: str, notice: float) -> str:
         details = await self._client.describe(job)
         state = details.get("JobState", "")
         if reasons.is_requeued(details):
             return reasons.end_sentence(state, details)
         if state in reasons.RUNNING:
-            return reasons.notice_sentence(details, self._wall_clock(), record.notice)
+            return reasons.notice_sentence(details, self._wall_clock(), notice)
         if state in reasons.PENDING:
             return ""
         row = await self._read_accounting_soon(job)
@@ -245,11 +265,17 @@ class Allocations:
                 self._accounting[job] = (self._clock(), row)
             return self._accounting[job][1]
 
-    async def read_accounting(self, job: str) -> PlatformUsage | None:
-        """Return the figures of a job that has ended, after a moment for the last ones; None if there are none.
+    async def read_accounting(self, jobs: Sequence[str]) -> PlatformUsage | None:
+        """Return the figures of jobs that have ended, together; None if one has none.
 
         :raises UnavailableError: Slurm does not answer.
         """
+        found = [await self._read_final_accounting(job) for job in jobs]
+        rows = [row for row in found if row is not None]
+        return platform_usage(", ".join(jobs), add_rows(rows)) if rows and len(rows) == len(found) else None
+
+    async def _read_final_accounting(self, job: str) -> AccountingRow | None:
+        """Return the row of a job that has ended, after a moment for the last figures."""
         row = await self._client.read_accounting(job)
         for delay in _ACCOUNTING_DELAYS:
             if row is None or reasons.is_final(row.state):
@@ -257,26 +283,29 @@ class Allocations:
             await asyncio.sleep(delay)
             row = await self._client.read_accounting(job)
         # Figures of a job that runs are no final ones, and nothing reads them again.
-        return None if row is None or not reasons.is_final(row.state) else platform_usage(job, row)
+        return None if row is None or not reasons.is_final(row.state) else row
 
     async def may_run(self, record: AllocationRecord) -> bool:
         """Return True if the job of a record runs, or Slurm does not answer."""
         try:
-            rows = (await self.watch.look()).get(record.name, {}).get(record.job, [])
+            jobs = (await self.watch.look()).get(record.name, {})
         except UnavailableError:
             return True
-        return bool(rows) and all(row.state in reasons.RUNNING for row in rows)
+        rows = [row for job in record.job_ids() for row in jobs.get(job, [])]
+        is_listed = all(jobs.get(job) for job in record.job_ids())
+        return is_listed and bool(rows) and all(row.state in reasons.RUNNING for row in rows)
 
     async def launch_error(self, record: AllocationRecord, error: UnavailableError) -> SmxError:
         """Return how the job of a launch ended; ``error`` if it has not, or if Slurm does not answer."""
-        try:
-            details = await self._client.describe(record.job)
-        except UnavailableError:
-            return error
-        state = details.get("JobState", "")
-        if state in ("", *reasons.PENDING, *reasons.RUNNING):
-            return error
-        return lifecycle.end_error(record.job, state, details)
+        for job in record.job_ids():
+            try:
+                details = await self._client.describe(job)
+            except UnavailableError:
+                return error
+            state = details.get("JobState", "")
+            if state not in ("", *reasons.PENDING, *reasons.RUNNING):
+                return lifecycle.end_error(job, state, details)
+        return error
 
     # End
 
@@ -285,19 +314,19 @@ class Allocations:
 
         :raises UnavailableError: it may.
         """
-        if record is None or record.job:
+        if record is None or record.is_submitted():
             return
         if self._wall_clock() - record.submitted_at < lifecycle.LATE_SUBMISSION:
             raise UnavailableError("Slurm gave no answer to the submission, which may still arrive.", transient=True)
 
     async def cancel_unlisted(self, record: AllocationRecord | None, handle: Handle) -> None:
-        """Cancel the job of a cluster that ``squeue`` does not list: it may run all the same.
+        """Cancel the jobs of a cluster that ``squeue`` does not list: they may run all the same.
 
         :raises UnavailableError: Slurm does not answer.
         """
-        job = (record.job if record is not None else "") or job_of(handle)
-        if job:
-            await self._client.cancel([job])
+        jobs = (record.job_ids() if record is not None else ()) or jobs_of(handle)
+        if jobs:
+            await self._client.cancel(jobs)
 
     async def cancel(self, cluster: str, jobs: Sequence[str], timeout: float) -> None:
         """Cancel jobs of a cluster, and wait until Slurm has ended all their processes; by force after half the time.
@@ -355,14 +384,26 @@ def platform_usage(job: str, row: AccountingRow) -> PlatformUsage:
     )
 
 
+def add_rows(rows: Sequence[AccountingRow]) -> AccountingRow:
+    """Add up the figures of the jobs of one cluster; the state is that of the first one that did not complete. Pure."""
+    known = [row.cpu for row in rows if row.cpu is not None]
+    return AccountingRow(
+        state=next((row.state for row in rows if row.state != "COMPLETED"), "COMPLETED"),
+        nodes=sum(row.nodes for row in rows),
+        elapsed=max((row.elapsed for row in rows if row.elapsed is not None), default=None),
+        cpu=sum(known) if known else None,
+        memory=max((row.memory for row in rows if row.memory is not None), default=None),
+    )
+
+
 def delays_of(usual: float) -> Iterator[float]:
     """Give the seconds between looks: short ones first, then ``usual`` without end."""
     return chain((delay for delay in FIRST_DELAYS if delay < usual), repeat(usual))
 
 
-def job_of(handle: Handle) -> str:
-    """Return the id of the job that a handle names, "" if it has no hosts. Pure."""
-    return next((str(host.data["job"]) for host in handle.hosts if "job" in host.data), "")
+def jobs_of(handle: Handle) -> tuple[str, ...]:
+    """Return the ids of the jobs that a handle names, none if it has no hosts. Pure."""
+    return tuple(dict.fromkeys(str(host.data["job"]) for host in handle.hosts if "job" in host.data))
 
 
 def with_nodes(record: AllocationRecord, rows: Sequence[QueueRow]) -> AllocationRecord:

@@ -23,6 +23,10 @@ _FACTS = 'echo "facts=$(id -u)|$(command -v sbatch)|$(sbatch --version 2>/dev/nu
 _FACT_LINE = re.compile(r"^facts=([0-9]+)\|([^|\n]*)\|(.*)$", re.MULTILINE)
 
 
+class HeterogeneousJobError(RefusedError):
+    """The site takes no heterogeneous job."""
+
+
 class LoginFacts(Struct, frozen=True):
     """The user's number, the folder of Slurm's programs, and their version on the login machine."""
 
@@ -75,6 +79,7 @@ class SlurmClient:
     async def submit(self, submission: BatchJob, script: str) -> str:
         """Submit a job, and return its id.
 
+        :raises HeterogeneousJobError: the site takes no job with several components.
         :raises RefusedError: Slurm accepts no such job; its message has the reason.
         :raises NoAnswerError: it gave no answer, and may have accepted the job.
         :raises UnavailableError: it accepts no job now.
@@ -83,6 +88,8 @@ class SlurmClient:
         job = parsers.parse_submission(done.output.decode(errors="replace"))
         if done.code == 0 and job:
             return job
+        if done.code and len(submission.groups) > 1 and reasons.forbids_heterogeneous(done.errors):
+            raise HeterogeneousJobError(str(reasons.submit_error(done)))
         is_about_account = re.search("[Aa]ccount", done.errors) is not None
         raise reasons.submit_error(done, await self._accounts() if is_about_account else ())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import functools
 import os
 import time
 from contextlib import aclosing, suppress
@@ -23,7 +24,7 @@ from jupyter_smx.engines.remote.cluster_register import host_handle
 from jupyter_smx.engines.remote.environments import environment_request, provide
 from jupyter_smx.engines.remote.machine import NoAnswerError, NotStartedError
 from jupyter_smx.engines.remote.record_folder import RecordFolder
-from jupyter_smx.engines.slurm import allocations, commands, node_types, pilot_source, reasons, submission
+from jupyter_smx.engines.slurm import allocations, commands, job_options, node_types, pilot_source, reasons, submission
 from jupyter_smx.engines.slurm.allocations import Allocations
 from jupyter_smx.engines.slurm.client import SlurmClient
 from jupyter_smx.engines.slurm.login import LocalLogin
@@ -123,7 +124,7 @@ class SlurmEngine(SlurmTraits):
                 records.write(request.cluster, self._new_record(request))
             yield Handle(engine=self.name, cluster=request.cluster)
             states = self._allocations.wait_for_nodes(
-                records, request.cluster, lambda rows: self._job(request, rows), float(self.observe_interval)
+                records, request.cluster, functools.partial(self._job, request), float(self.observe_interval)
             )
             async with aclosing(states):
                 async for state in states:
@@ -177,7 +178,7 @@ class SlurmEngine(SlurmTraits):
         records = self._records
         record = records.read(handle.cluster)
         records.release(handle.cluster)
-        if not (record.submitted_at if record else allocations.job_of(handle)):
+        if not ((record.submitted_at or record.job_ids()) if record else allocations.jobs_of(handle)):
             return  # nothing was ever submitted
         live = await self._allocations.live_jobs(handle.cluster)
         if not live:
@@ -188,6 +189,8 @@ class SlurmEngine(SlurmTraits):
             records.write(handle.cluster, replace(allocations.read(records, handle.cluster), is_cancelled=True))
         await self._release_hosts(handle, record, live)
         await self._allocations.cancel(handle.cluster, live, float(self.release_timeout))
+        if record is not None and record.job_per_group:
+            self._allocations.check_late_submission(record)  # of the next group
 
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Open a stream to the agent's socket over a step of the allocation.
@@ -256,7 +259,7 @@ class SlurmEngine(SlurmTraits):
         """Return how Slurm ended the job of a cluster, or is about to end it; "" while it runs on."""
         del host
         record = self._records.read(cluster)
-        if record is None or not record.job:
+        if record is None:
             return ""
         return await self._allocations.end_reason(record)
 
@@ -266,9 +269,9 @@ class SlurmEngine(SlurmTraits):
         :raises UnavailableError: Slurm does not answer.
         """
         record = self._records.read(cluster)
-        if record is None or not record.job:
+        if record is None or not record.job_ids():
             return None
-        usage = await self._allocations.read_accounting(record.job)
+        usage = await self._allocations.read_accounting(record.job_ids())
         # That this controller cancelled a job which it released is no news for its user.
         if usage is not None and record.is_cancelled and usage.state.startswith("CANCELLED"):
             return replace(usage, state="")
@@ -317,10 +320,13 @@ class SlurmEngine(SlurmTraits):
 
     # The allocation
 
-    def _job(self, request: ClusterRequest, rows: Sequence[PartitionRow]) -> tuple[BatchJob, str]:
-        """Return the job of a request with its script; ``facts`` was called before."""
+    def _job(
+        self, request: ClusterRequest, rows: Sequence[PartitionRow], group: int | None = None
+    ) -> tuple[BatchJob, str]:
+        """Return the job of a request, or of one of its groups, with its script; ``facts`` was called before."""
         name = self._allocations.name_of(request.cluster)
         planned = submission.plan_submission(request, self.job_options(), self.allocation_time(), name, rows)
+        planned = planned if group is None else submission.job_of_group(planned, group)
         python, programs = str(self.python) or DEFAULT_PYTHON, self._client.cached_facts().programs
         return planned, submission.script(planned, pilot_source.read(), self._node_folder(), python, programs)
 
@@ -339,8 +345,9 @@ class SlurmEngine(SlurmTraits):
         question = {"cluster": handle.cluster, "timeout": timeout}
         known = {host.host: host for host in (*(record.hosts if record else ()), *handle.hosts)}
         accounts = {host.host: self._account_of(host) for host in known.values() if str(host.data["job"]) in live}
-        if record is not None and record.job in live:
-            accounts |= {host: self._account(record, host) for host in record.nodes if host not in known}
+        if record is not None:
+            begun = [host for host in record.nodes if host not in known and record.job_of(host) in live]
+            accounts |= {host: self._account(record, host) for host in begun}
         questions = {
             host: account.ask(
                 "release",
@@ -424,7 +431,11 @@ class SlurmEngine(SlurmTraits):
         answer = await self._ask_node(record, account, "launch", question, float(self.launch_timeout) + _STEP_TIMEOUT)
         handle = host_handle(host.host, record.nodes[host.host], answer)
         component = record.component_of(host.host)
-        data = {**handle.data, "job": record.job, **({} if component is None else {"component": component})}
+        data = {
+            **handle.data,
+            "job": record.job_of(host.host),
+            **({} if component is None else {"component": component}),
+        }
         launched = replace(handle, data=data)
         latest = allocations.read(self._records, request.cluster)
         self._records.write(request.cluster, allocations.with_host(latest, launched))
@@ -449,7 +460,7 @@ class SlurmEngine(SlurmTraits):
                     raise await self._allocations.launch_error(record, error) from error
                 if time.monotonic() >= end:
                     raise
-                self.log.warning("job=%s node=%s request repeated: %s", record.job, account.machine.name, error)
+                self.log.warning("job=%s node=%s request repeated: %s", record.name, account.machine.name, error)
             await asyncio.sleep(delay)
         raise AssertionError("the delays have no end")
 
@@ -476,7 +487,7 @@ class SlurmEngine(SlurmTraits):
         return Account(self._login, "", str(self.python), python_cure=reasons.PYTHON_CURE)
 
     def _account(self, record: AllocationRecord, host: str, *, in_home: bool = False) -> Account:
-        return self._node_account(record.job, record.component_of(host), record.nodes[host], in_home=in_home)
+        return self._node_account(record.job_of(host), record.component_of(host), record.nodes[host], in_home=in_home)
 
     def _account_of(self, host: HostHandle) -> Account:
         component = host.data.get("component")
@@ -510,6 +521,8 @@ class SlurmEngine(SlurmTraits):
         return AllocationRecord(
             name=self._allocations.name_of(request.cluster),
             components={host.host: numbers[host.host] for host in request.hosts},
+            job_per_group=len(groups) > 1
+            and not job_options.is_heterogeneous({**self.job_options(), **request.options}),
         )
 
     async def _doctor_report(self) -> dict[str, object]:

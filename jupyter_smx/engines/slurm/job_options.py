@@ -13,7 +13,10 @@ from jupyter_smx.model.errors import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NAMES = ("partition", "account", "qos", "gres", "constraint", "reservation", "exclusive", "time", "words")
+NAMES = (
+    *("partition", "account", "qos", "gres", "constraint", "reservation", "exclusive", "time", "words"),
+    "heterogeneous",
+)
 """Options of a job, of an instance type or of the configuration; ``words`` are more words for ``sbatch``."""
 FLAG_VALUES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
 RESERVED_WORDS = (
@@ -51,6 +54,8 @@ def check(options: Mapping[str, str]) -> None:
     """
     if "exclusive" in options:
         is_exclusive(options["exclusive"])
+    if "heterogeneous" in options:
+        is_heterogeneous(options)
     if "time" in options:
         parse_time(options["time"])
     if "words" in options:
@@ -62,9 +67,21 @@ def is_exclusive(text: str) -> bool:
 
     :raises RefusedError: it is neither true nor false.
     """
+    return _parse_flag("exclusive", text)
+
+
+def is_heterogeneous(options: Mapping[str, str]) -> bool:
+    """Return True if the groups of a cluster may be the components of one job, which is so without the option.
+
+    :raises RefusedError: the value is neither true nor false.
+    """
+    return _parse_flag("heterogeneous", options.get("heterogeneous") or "true")
+
+
+def _parse_flag(name: str, text: str) -> bool:
     value = FLAG_VALUES.get(text.strip().lower())
     if value is None:
-        raise _value_error("exclusive", text, "It is true or false.", "For example --engine-option exclusive=true.")
+        raise _value_error(name, text, "It is true or false.", f"For example --engine-option {name}=true.")
     return value
 
 

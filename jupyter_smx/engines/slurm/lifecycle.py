@@ -27,7 +27,7 @@ COMPLETING_LIMIT = 60.0
 
 
 class SubmitJob(Struct, frozen=True):
-    """Submit the job: there is none, and none can come any more."""
+    """Submit the next job: there is none, and none can come any more."""
 
 
 class AdoptJob(Struct, frozen=True):
@@ -50,7 +50,7 @@ class LaunchHosts(Struct, frozen=True):
 
 
 class RefuseJob(Struct, frozen=True):
-    """Cancel the job, which waits for what cannot come, and raise the error."""
+    """Cancel the job, which waits for what cannot come, and those of other groups; raise the error."""
 
     error: SmxError
     job: str
@@ -72,25 +72,31 @@ def next_step(record: AllocationRecord, jobs: Jobs, now: float, node_counts: Map
     ``jobs`` are those of the cluster's name by Slurm's present answer, ``now`` is seconds since the epoch, and
     ``node_counts`` has the number of nodes of each partition, as far as it is known.
     """
-    if not record.job:
+    if not record.is_submitted():
         return _without_job(record, jobs, now)
-    rows = jobs.get(record.job, [])
-    if not rows:
-        return FailLaunch(record.job, "")
+    for job in record.job_ids():
+        # Jobs of groups end apart, so one that has ended counts more than another one that waits.
+        found = jobs.get(job, [])
+        if not found or (record.job_per_group and is_ended(found)):
+            return FailLaunch(job, found[0].state if found else "")
+    rows = [row for job in record.job_ids() for row in jobs[job]]
     if any(is_pending(row) for row in rows):
-        return _pending(record, rows, node_counts)
+        return _pending(record, rows, now, node_counts)
     if all(row.state in reasons.RUNNING for row in rows) and all(row.nodes for row in rows):
         return LaunchHosts(tuple(rows))
     ended = [row for row in rows if row.state not in reasons.RUNNING]
-    return FailLaunch(record.job, ended[0].state) if ended else ReportWait(QueueStatus(reasons.format_reason(rows[0])))
+    return (
+        FailLaunch(ended[0].job, ended[0].state) if ended else ReportWait(QueueStatus(reasons.format_reason(rows[0])))
+    )
 
 
 def _without_job(record: AllocationRecord, jobs: Jobs, now: float) -> Step:
-    live = [job for job, rows in jobs.items() if any(is_pending(row) or row.state in reasons.RUNNING for row in rows)]
+    mine = {job: [row for row in rows if record.next_group() in (None, row.component)] for job, rows in jobs.items()}
+    live = [job for job, rows in mine.items() if any(is_pending(row) or row.state in reasons.RUNNING for row in rows)]
     if live:
         first, *others = sorted(live, key=int)
         return AdoptJob(first, tuple(others))
-    if not record.submitted_at or now - (record.missed_since or now) >= LATE_SUBMISSION:
+    if not record.has_begun() or now - (record.missed_since or now) >= LATE_SUBMISSION:
         return SubmitJob()
     return ReportWait(QueueStatus("Slurm gave no answer to the submission, so it is looked up by name"))
 
@@ -100,28 +106,36 @@ def is_pending(row: QueueRow) -> bool:
     return row.state in reasons.PENDING
 
 
-def _pending(record: AllocationRecord, rows: Sequence[QueueRow], node_counts: Mapping[str, int]) -> Step:
-    for row in rows:
+def _pending(record: AllocationRecord, rows: Sequence[QueueRow], now: float, node_counts: Mapping[str, int]) -> Step:
+    waiting = [row for row in rows if is_pending(row)]
+    for row in waiting if record.job_per_group else rows:
         hosts = sum(component == row.component for component in record.components.values())
         too_many = reasons.NODE_LIMIT.fullmatch(row.reason) and hosts > node_counts.get(row.partition, hosts)
         if too_many or not reasons.can_pass(row.reason):
             return RefuseJob(reasons.never_error(row.reason, row.job), row.job)
-    shown = next((row for row in rows if row.reason), rows[0])
+    if record.job_per_group:
+        said = reasons.format_jobs_of_groups(waiting, [row for row in rows if row not in waiting], now)
+    else:
+        said = reasons.format_reason(next((row for row in rows if row.reason), rows[0]))
     starts = [row.start for row in rows if row.start is not None]
-    return ReportWait(QueueStatus(reasons.format_reason(shown), expected_start=max(starts, default=None)))
+    return ReportWait(QueueStatus(said, expected_start=max(starts, default=None)))
 
 
-def observe(record: AllocationRecord | None, job: str, jobs: Jobs, now: float, *, has_hosts: bool) -> Observation:
-    """Conclude the state of a cluster from Slurm's present answer.
+def observe(
+    record: AllocationRecord | None, ids: Sequence[str], jobs: Jobs, now: float, *, has_hosts: bool
+) -> Observation:
+    """Conclude the state of a cluster from Slurm's present answer: with one of its jobs, all hosts are gone.
 
-    ``job`` is the id of its job by the record or the handle, "" while there is none. A job that waits again after it
-    had hosts was queued again by Slurm: they ended.
+    ``ids`` are those of its jobs by the record or the handle, none while there are none. A job that waits again after
+    it had hosts was queued again by Slurm: they ended.
     """
-    if not job:
+    if not ids:
         return Observation.GONE if record is None else Observation.UNKNOWN  # an acquire may be under way
-    rows = jobs.get(job, [])
+    rows = [row for job in ids for row in jobs.get(job, [])]
     states = [row.state for row in rows]
-    if not rows or any(_is_over(row, now) or (has_hosts and is_pending(row)) for row in rows):
+    if not all(jobs.get(job) for job in ids) or any(
+        _is_over(row, now) or (has_hosts and is_pending(row)) for row in rows
+    ):
         return Observation.GONE
     if has_hosts and all(state in reasons.RUNNING for state in states):
         return Observation.RUNNING

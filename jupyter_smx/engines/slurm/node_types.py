@@ -31,6 +31,7 @@ class NodeType(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     constraint: str = ""
     reservation: str = ""
     exclusive: bool = False
+    heterogeneous: bool = True
     time: str = ""
     words: str = ""
     price_per_hour: Annotated[float, Meta(ge=0)] | None = None
@@ -49,7 +50,7 @@ def _configured(name: str, kind: NodeType) -> InstanceType:
         option: str(getattr(kind, option))
         for option in ("partition", "account", "qos", "gres", "constraint", "reservation", "time", "words")
     }
-    texts |= {"exclusive": "true" if kind.exclusive else ""}
+    texts |= {"exclusive": "true" if kind.exclusive else "", "heterogeneous": "" if kind.heterogeneous else "false"}
     row = {
         "name": name,
         "vcpus": kind.cpus,

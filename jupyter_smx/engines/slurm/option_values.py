@@ -97,4 +97,5 @@ def values_of(rows: Iterable[PartitionRow], site: Site) -> dict[str, tuple[str, 
         "constraint": site.features,
         "reservation": site.reservations,
         "exclusive": ("true", "false"),
+        "heterogeneous": ("true", "false"),
     }

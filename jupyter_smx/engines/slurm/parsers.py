@@ -41,8 +41,9 @@ _PAIR = re.compile(r"(?<!\S)([A-Za-z][A-Za-z0-9_/:]*)=")
 class QueueRow(Struct, frozen=True, kw_only=True):
     """One row of ``squeue``: a job, or one component of a heterogeneous job.
 
-    ``job`` is the id by which commands name the whole job, ``component`` counts from 0. ``start`` and ``end`` are
-    seconds since the epoch, None if Slurm has none.
+    ``job`` is the id by which commands name the whole job, ``component`` counts from 0; where each instance group has a
+    job of its own, it is the number of the group. ``start`` and ``end`` are seconds since the epoch, None if Slurm has
+    none.
     """
 
     job: str
@@ -76,6 +77,12 @@ def split_job_id(text: str) -> tuple[str, int]:
     return job, int(component) if component.isdigit() else 0
 
 
+def split_job_name(text: str) -> tuple[str, int]:
+    """Split the name of a job: ``NAME`` is all of a cluster, ``NAME:1`` the job of its second instance group."""
+    name, _, group = text.strip().partition(":")
+    return name, int(group) if group.isdigit() else 0
+
+
 def parse_submission(text: str) -> str:
     """Return the job id that ``sbatch --parsable`` prints, ``ID`` or ``ID;CLUSTER``; "" if it printed none.
 
@@ -98,10 +105,11 @@ def _queue_row(line: str, prefix: str) -> QueueRow | None:
     if not fields[1].strip().startswith(prefix):
         return None
     job, component = split_job_id(fields[0])
+    name, group = split_job_name(fields[1])
     return QueueRow(
         job=job,
-        component=component,
-        name=fields[1].strip(),
+        component=component or group,
+        name=name,
         state=fields[2].strip(),
         start=parse_moment(fields[3]),
         end=parse_moment(fields[4]),

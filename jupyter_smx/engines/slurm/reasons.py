@@ -187,6 +187,12 @@ _NO_STEP = re.compile(
 )
 _LOST = re.compile(r"Socket timed out|Unable to contact slurm controller|[Cc]onnect|Zero Bytes|launch failed|Aborting")
 
+_NO_HETEROGENEOUS = re.compile(
+    r"operation (is )?not supported on this system|"
+    r"([Hh]eterogen(e)?ous|[Hh]et) ?jobs?\b.*\b(not|no|disabled|forbidden|prohibited|rejected|refused)\b|"
+    r"\b([Nn]o|[Nn]ot|[Dd]isabled?) .*([Hh]eterogen(e)?ous|\b[Hh]et) ?jobs?\b"
+)
+"""Without backfill scheduling slurmctld says the first one; the others are words of a site's plug-in."""
 _REFUSED = re.compile(r"(Batch job|Job) submission failed: \S")
 """Begins the answer of slurmctld; texts about a lost connection are in the rules before."""
 
@@ -219,6 +225,25 @@ def format_reason(row: QueueRow) -> str:
     word, _, rest = row.reason.partition(",")
     known = _SENTENCES.get(word, word)
     return f"{known}{f',{rest}' if rest else ''} (Slurm job {row.job})"
+
+
+def format_jobs_of_groups(waiting: Sequence[QueueRow], granted: Sequence[QueueRow], now: float) -> str:
+    """Return why a cluster with a batch job for each instance group waits, and what it holds meanwhile; pure.
+
+    ``now`` and the starts of rows are seconds since the epoch. Node hours are rounded down, as a text that changes is
+    written each time.
+    """
+    count = len(waiting) + len(granted)
+    shown = format_reason(next((row for row in waiting if row.reason), waiting[0]))
+    words = f"{shown}, one of {count} batch jobs, one for each instance group"
+    if not granted:
+        return words
+    nodes = sum(len(row.nodes) for row in granted)
+    seconds = sum(len(row.nodes) * max(0.0, now - row.start) for row in granted if row.start is not None)
+    ids = ", ".join(row.job for row in granted)
+    hours = int(seconds / 360.0) / 10
+    held = f"{nodes} node{'s' if nodes > 1 else ''} of Slurm job{'s' if len(granted) > 1 else ''} {ids}"
+    return f"{words}. {held} wait{'' if nodes > 1 else 's'} for it: {hours:g} node hours so far"
 
 
 def end_sentence(state: str, record: dict[str, str]) -> str:
@@ -267,6 +292,11 @@ def notice_sentence(record: dict[str, str], now: float, notice: float) -> str:
         return _ENDS["PREEMPTED"]
     end = record.get("EndTime", "")
     return _ENDS["TIMEOUT"] if end.isdigit() and int(end) - now <= notice + EARLY_NOTICE else ""
+
+
+def forbids_heterogeneous(errors: str) -> bool:
+    """Return True if ``sbatch`` was refused because the site takes no heterogeneous jobs."""
+    return _NO_HETEROGENEOUS.search(errors) is not None
 
 
 def submit_error(done: Completed, accounts: Sequence[str] = ()) -> SmxError:

@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jupyter_smx.engines.remote.account import CHECK_FOLDER
 from jupyter_smx.engines.slurm import job_options, parsers
@@ -81,6 +82,11 @@ class AllocationTime(Struct, frozen=True, kw_only=True):
 def job_name(owner: str, cluster: str) -> str:
     """Name the job of a cluster, so that every process finds it by the cluster's id."""
     return f"{NAME_PREFIX}{owner[:_OWNER_LENGTH]}-{cluster}"
+
+
+def job_of_group(planned: BatchJob, group: int) -> BatchJob:
+    """Return the job of one instance group, which waits for those of the others as long as it has its nodes."""
+    return replace(planned, name=f"{planned.name}:{group}", groups=(planned.groups[group],), idle=planned.seconds)
 
 
 def cluster_of(owner: str, name: str) -> str:

@@ -54,14 +54,21 @@ class SlurmTraits(RemoteEngineBase):
     exclusive = Bool(
         default_value=False, help="Whether a host has its node for itself, whatever its instance type says."
     ).tag(config=True)
+    heterogeneous = Bool(
+        default_value=True,
+        help=(
+            "Whether several instance groups are the components of one heterogeneous job. False: each group is a batch "
+            "job of its own, as it is by itself where Slurm refuses a heterogeneous one."
+        ),
+    ).tag(config=True)
     submit_words = List(Unicode(), help="More words for sbatch, such as ``--mail-type=END``.").tag(config=True)
     node_types = Dict(
         value_trait=Dict(),
         key_trait=Unicode(),
         help=(
             "Instance types by name, each with options: cpus, memory_gib, gpus, partition, account, qos, gres, "
-            "constraint, reservation, exclusive, time, words, price_per_hour. Nodes of the partitions are types "
-            "without it."
+            "constraint, reservation, exclusive, heterogeneous, time, words, price_per_hour. Nodes of the partitions "
+            "are types without it."
         ),
     ).tag(config=True)
     max_allocation = Float(
@@ -141,6 +148,7 @@ class SlurmTraits(RemoteEngineBase):
             "constraint": str(self.constraint),
             "reservation": str(self.reservation),
             "exclusive": "true" if self.exclusive else "",
+            "heterogeneous": "" if self.heterogeneous else "false",
             "words": shlex.join(self.submit_words),
         }
         return {name: value for name, value in options.items() if value}

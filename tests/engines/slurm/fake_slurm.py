@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FACTS = b"facts=1000|/usr/bin/sbatch|slurm-wlm 22.05.8\n"
 PARTITIONS = b"main*|1-00:00:00|16|64000|(null)|3|up\n"
 END = 1_700_000_000
+NO_HETEROGENEOUS = "sbatch: error: Batch job submission failed: Requested operation not supported on this system"
 
 
 class FakeJob(Struct):
@@ -57,6 +58,12 @@ class FakeSlurm:
         self.has_connection = True
         self.loses_next_answer = False
         self.refusal = ""
+        self.takes_heterogeneous = True
+        """False: as where the scheduler has no backfill."""
+        self.refused_submission = 0
+        """Number of the submission that is refused, counted from 1; 0 refuses none."""
+        self.full_for = ""
+        """Jobs whose name ends so stay in the queue."""
         self.usual_reason = "Resources"
         self.accounting = ""
         """State of a job by its accounting, "" where there is none."""
@@ -130,8 +137,12 @@ class FakeSlurm:
     def _sbatch(self, command: str, data: bytes) -> Completed:
         if self.refusal:
             return Completed(1, b"", f"sbatch: error: Batch job submission failed: {self.refusal}")
-        self.before_submission()
         words = shlex.split(command)
+        if ":" in words and not self.takes_heterogeneous:
+            return Completed(1, b"", NO_HETEROGENEOUS)
+        if len(self.jobs) + 1 == self.refused_submission:
+            return Completed(1, b"", "sbatch: error: Batch job submission failed: Invalid partition name specified")
+        self.before_submission()
         name = next(word.partition("=")[2] for word in words if word.startswith("--job-name="))
         nodes = sum(int(word.partition("=")[2]) for word in words if word.startswith("--nodes="))
         self.jobs.append(FakeJob(len(self.jobs) + 11, name, words, data.decode(), nodes, reason=self.usual_reason))
@@ -142,12 +153,18 @@ class FakeSlurm:
 
     def _squeue(self, _command: str, _data: bytes) -> Completed:
         for job in self.jobs:
-            if self.starts and job.state == "PENDING":
+            is_full = bool(self.full_for) and job.name.endswith(self.full_for)
+            if self.starts and not is_full and job.state == "PENDING":
                 job.state, job.reason = "RUNNING", "None"
         return Completed(0, "".join(self._row(job) for job in self.jobs if self.lists_jobs).encode(), "")
 
     def _row(self, job: FakeJob) -> str:
-        nodes = f"n[1-{job.nodes}]" if job.state == "RUNNING" else ""
+        before = sum(
+            other.nodes
+            for other in self.jobs
+            if other.id < job.id and ":" in job.name and other.name.partition(":")[0] == job.name.partition(":")[0]
+        )
+        nodes = f"n[{before + 1}-{before + job.nodes}]" if job.state == "RUNNING" else ""
         return f"{job.id}|{job.name}|{job.state}|N/A|{END}|{nodes}|main|{job.reason}\n"
 
     def _scontrol(self, command: str, _data: bytes) -> Completed:

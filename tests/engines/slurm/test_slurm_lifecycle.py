@@ -140,17 +140,17 @@ def test_a_job_that_slurm_does_not_list_has_ended() -> None:
     ],
 )
 def test_a_cluster_is_what_slurm_says_of_its_job(rows: list[QueueRow], expected: Observation) -> None:
-    assert lifecycle.observe(record(), "12", {"12": rows} if rows else {}, NOW, has_hosts=True) is expected
+    assert lifecycle.observe(record(), ["12"], {"12": rows} if rows else {}, NOW, has_hosts=True) is expected
 
 
 def test_a_cluster_without_a_job_is_unknown_while_it_is_on_record() -> None:
-    assert lifecycle.observe(record(job=""), "", {}, NOW, has_hosts=False) is Observation.UNKNOWN
-    assert lifecycle.observe(None, "", {}, NOW, has_hosts=False) is Observation.GONE
+    assert lifecycle.observe(record(job=""), [], {}, NOW, has_hosts=False) is Observation.UNKNOWN
+    assert lifecycle.observe(None, [], {}, NOW, has_hosts=False) is Observation.GONE
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "PENDING"])
 def test_a_job_without_hosts_is_unknown_since_a_launch_may_be_under_way(state: str) -> None:
-    assert lifecycle.observe(record(), "12", {"12": [row(state)]}, NOW, has_hosts=False) is Observation.UNKNOWN
+    assert lifecycle.observe(record(), ["12"], {"12": [row(state)]}, NOW, has_hosts=False) is Observation.UNKNOWN
 
 
 def test_a_job_has_ended_when_no_component_is_completing() -> None:

@@ -47,7 +47,7 @@ class Clusters:
         self.records.write(cluster, AllocationRecord(name=name, components={"algo-1": 0}))
         group = Group(nodes=1, cpus=1, words=("--nodes=1",))
 
-        def plan(_rows: Sequence[PartitionRow]) -> tuple[BatchJob, str]:
+        def plan(_rows: Sequence[PartitionRow], _group: int | None) -> tuple[BatchJob, str]:
             return BatchJob(name=name, groups=(group,), seconds=600.0, notice=60.0, idle=60.0), "pilot"
 
         async for _ in self.allocations.wait_for_nodes(self.records, cluster, plan, INTERVAL):

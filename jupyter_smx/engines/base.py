@@ -165,6 +165,8 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     """Role of the user, as the job names it; a platform may have an account or a service account of that name."""
     options: dict[str, str] = {}
     """Options of the whole cluster: those of its leader, the first host that helps no other."""
+    renewal_of: str = ""
+    """Id of the cluster whose pool continues on these hosts, requested without a job; see ``Handle.renewal``."""
 
 
 class PullProgress(Struct, frozen=True):

@@ -37,7 +37,7 @@ from jupyter_smx.model.spec.instance import TypesListing
 from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.model.text import engine_kind
 from jupyter_smx.policy.admission import checks
-from jupyter_smx.policy.lifecycle import keep_alive
+from jupyter_smx.policy.lifecycle import keep_alive, renewal
 from jupyter_smx.policy.limits import HARD_KEEP_ALIVE
 from jupyter_smx.policy.scheduling import capacity, machine_sharing, placement, reuse
 
@@ -343,12 +343,16 @@ class ControllerFacade:
             )
 
     def release(self, ref: str) -> PoolSummary:
-        """Start to release an idle pool.
+        """Start to release an idle pool, or give back hosts that wait to continue one.
 
         :raises ResourceInUseError: it is not idle.
         """
+        waits = self._live_state.pool(ref)
+        if waits.state is ClusterState.PROVISIONING and renewal.is_without_job(waits):
+            return self._live_state.pool_summary(self._reconciler.renewals.give_back(waits))
         cluster = self._idle_pool(ref)
         ending = self._live_state.release_pool(cluster, "Released by the user.")
+        self._reconciler.renewals.withdraw(cluster)
         self._reconciler.cluster_reconciler.reconcile(cluster.id)
         return self._live_state.pool_summary(ending)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 from jupyter_smx.controller.errors import FencedError, RecordsError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.scheduling.host_stalls import HostStalls
+from jupyter_smx.controller.scheduling.launch_reports import LaunchReports
 from jupyter_smx.controller.scheduling.platform_usage import PlatformUsageRecorder
 from jupyter_smx.engines.base import ClusterRequest, Engine, HostSpec, Observation, RequirementsError
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, VersionMismatchError
@@ -28,7 +28,7 @@ from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.hosts.agent_messages import has_no_place, hosts_of
 from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.policy.hosts.unreachable_timeout import UnreachablePeriod, extend_unreachable
-from jupyter_smx.policy.lifecycle import abandonment, keep_alive, launch, transitions
+from jupyter_smx.policy.lifecycle import abandonment, keep_alive, launch, renewal, transitions
 from jupyter_smx.policy.lifecycle.next_step import ClusterObservation, ClusterStep, next_cluster_step
 from jupyter_smx.policy.limits import log_limit_bytes, preload_memory_mib
 from jupyter_smx.policy.preload import preload_allowed
@@ -132,7 +132,7 @@ class ClusterReconciler:
             gone=runtime.gone or self._is_unreachable_too_long(cluster, runtime, now),
             busy=runtime.is_busy() or now < runtime.not_before,
             is_withdrawing=runtime.is_busy() and runtime.step is ClusterStep.WITHDRAW,
-            unwanted=launch.is_unwanted(cluster, self._live_state.jobs.get(cluster.job)),
+            unwanted=launch.is_unwanted(cluster, self._live_state.jobs.get(cluster.job), self._live_state.clock()),
         )
         step = next_cluster_step(cluster, seen, self._live_state.clock())
         act = self._actions.get(step)
@@ -258,7 +258,7 @@ class ClusterReconciler:
             network_isolation=key_groups.key.network_isolation,
             mounts=key_groups.key.mounts,
             shm_size=key_groups.key.shm_size,
-            preload=preload_allowed(spec.imports if spec else (), limits.preload_never),
+            preload=preload_allowed(self._expected_imports(key_groups, spec), limits.preload_never),
             preload_memory=preload_memory_mib(limits, min(host.memory for host in hosts) / 2**30),
             input_hash_limit=limits.input_hash_limit_mib,
             log_limit=log_limit_bytes(limits),
@@ -266,10 +266,16 @@ class ClusterReconciler:
             keep_uncollected=0.0 if capabilities.shared_folder else limits.keep_uncollected,
             max_run=spec.max_run if spec else 0,
             keep_alive=(spec.keep_alive or 0) if spec else 0,
+            renewal_of=key_groups.renewal_of,
             spot=spec.spot if spec else False,
             role=key_groups.key.role,
             options=next(host.options for host in hosts if host.host == leader),
         )
+
+    def _expected_imports(self, cluster: Cluster, spec: JobSpec | None) -> tuple[str, ...]:
+        """Return what the first job imports; for hosts that continue a pool, what those of the pool have imported."""
+        before = self._live_state.clusters.get(cluster.renewal_of)
+        return spec.imports if spec else before.hosts[0].preloaded if before and before.hosts else ()
 
     def _runtime(self, cluster: Cluster) -> _ClusterRuntime:
         """Return the run-time state of a cluster; an empty one if it has ended meanwhile."""
@@ -288,6 +294,7 @@ class ClusterReconciler:
             if not await self._launch(engine, request):
                 return
             greetings = await self._open(self._live_state.clusters[cluster.id])
+            greetings = await self._set_first_deadline(cluster.id, greetings)
         except (_LaunchPendingError, FencedError, RecordsError):
             # What was launched is another controller's now, or is found again when there is room to write it down.
             raise
@@ -302,11 +309,24 @@ class ClusterReconciler:
             # A launch that an earlier controller began took longer, by an unknown time.
             took = self._live_state.monotonic() - runtime.launch.counted_from if first else None
             hosts = hosts_of(self._live_state.clusters.get(cluster.id, cluster), greetings)
-            ready = self._live_state.amend_cluster(
-                cluster.id, state=ClusterState.IN_USE, hosts=hosts, cold_start_seconds=took
-            )
-            if ready is not None:
+            launched = self._live_state.clusters.get(cluster.id)
+            if launched is not None:
+                ready = transitions.mark_ready(launched, self._live_state.clock())
+                ready = replace(ready, hosts=hosts, cold_start_seconds=took)
+                self._live_state.save(clusters=[ready])
                 self._events.on_cluster_ready(ready, greetings)
+
+    async def _set_first_deadline(
+        self, cluster_id: str, greetings: dict[str, dict[str, Any]]
+    ) -> dict[str, dict[str, Any]]:
+        """Let agents without a job wait as long as the pool is kept that they continue; return their new answers."""
+        cluster = self._live_state.clusters[cluster_id]
+        if not renewal.is_without_job(cluster) or cluster.expires_at is None:
+            return greetings
+        seconds = max(1.0, cluster.expires_at - self._live_state.clock())
+        for host in greetings:
+            await self._agents.stream(cluster_id, host).set_deadline(seconds=seconds)
+        return {host: {**said, "deadline": seconds} for host, said in greetings.items()}
 
     async def _launch(self, engine: Engine, request: ClusterRequest) -> bool:
         """Launch all hosts; return False if that failed and left nothing behind.
@@ -350,7 +370,7 @@ class ClusterReconciler:
 
     async def _collect_handles(self, engine: Engine, request: ClusterRequest) -> None:
         runtime = self._runtimes.get(request.cluster) or _ClusterRuntime()
-        told = _LaunchReports(engine, request)
+        told = LaunchReports(engine, request)
         try:
             while (news := await asyncio.wait_for(told.next(), self._launch_seconds_left(runtime))) is not None:
                 before = runtime.launch or launch.LaunchTimer(self._live_state.monotonic())
@@ -385,6 +405,8 @@ class ClusterReconciler:
 
     async def _withdraw(self, cluster: Cluster) -> None:
         words = f"Its job was stopped while it waited at the engine {cluster.key.engine}."
+        if renewal.is_without_job(cluster):
+            words = "The pool that it continues is not kept any longer."
         await self._abandon_launch(cluster, UnavailableError(words, transient=True))
 
     async def _abandon_launch(self, cluster: Cluster, error: SmxError, *, launched: bool = True) -> None:
@@ -495,7 +517,8 @@ class ClusterReconciler:
 
     async def _terminate_idle(self, cluster: Cluster) -> None:
         await self._free(cluster)
-        said = self._live_state.exit_reasons.pop(cluster.id, "The idle host ended unexpectedly.")
+        usual = "The allocation of its hosts has ended." if cluster.renewed_by else "The idle host ended unexpectedly."
+        said = self._live_state.exit_reasons.pop(cluster.id, usual)
         reason = "The keep-alive expired." if self._is_expired(cluster) else said
         self._save_end(self._live_state.clusters[cluster.id], reason)
         self._events.on_hosts_freed()
@@ -574,23 +597,3 @@ class ClusterReconciler:
 
 class _LaunchPendingError(UnavailableError):
     """The outcome of a launch is unknown: the engine did not report it, and is called again."""
-
-
-class _LaunchReports:
-    """An engine's reports on one launch; an exception that is no SmxError becomes an :class:`UnexpectedError`."""
-
-    def __init__(self, engine: Engine, request: ClusterRequest) -> None:
-        self._what = f"Launching hosts with the engine {engine.name}"
-        with wrap_unexpected(_log, self._what):
-            self._reports = engine.acquire(request)
-
-    async def next(self) -> Handle | QueueStatus | None:
-        """Wait for the next report; None at the end."""
-        with wrap_unexpected(_log, self._what):
-            return await anext(self._reports, None)
-
-    async def close(self) -> None:
-        """End what the engine has begun for it."""
-        if isinstance(self._reports, AsyncGenerator):
-            with wrap_unexpected(_log, self._what):
-                await self._reports.aclose()

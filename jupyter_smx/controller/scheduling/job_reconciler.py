@@ -28,6 +28,7 @@ from jupyter_smx.controller.scheduling.cluster_reconciler import ClusterReconcil
 from jupyter_smx.controller.scheduling.desired_state import DesiredStateSetter
 from jupyter_smx.controller.scheduling.dispatch import Dispatcher
 from jupyter_smx.controller.scheduling.job_events import JobEventHandler, ReconcilerCallbacks
+from jupyter_smx.controller.scheduling.pool_renewal import PoolRenewals
 from jupyter_smx.controller.scheduling.preparation import Preparation
 from jupyter_smx.controller.scheduling.scheduler import Scheduler
 from jupyter_smx.controller.scheduling.task_set import TaskSet
@@ -39,7 +40,7 @@ from jupyter_smx.model.spec.instance import look_up
 from jupyter_smx.model.status import REUSE_MESSAGE, TERMINAL_GOALS, DesiredState, SecondaryStatus
 from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.hosts.job_folders import starts_in_root
-from jupyter_smx.policy.lifecycle import keep_alive, spot, transitions
+from jupyter_smx.policy.lifecycle import keep_alive, launch, spot, transitions
 from jupyter_smx.policy.lifecycle.attempts import MAX_PLACEMENTS, NOT_STARTED_REASON, next_attempt
 from jupyter_smx.policy.lifecycle.dependencies import NO_DEPENDENCIES
 from jupyter_smx.policy.lifecycle.next_step import JobObservation, JobStep, next_job_step
@@ -88,6 +89,7 @@ class JobReconciler:
         self.cluster_reconciler = ClusterReconciler(
             live_state, agents, engine_of, self.events, python_of=environments.python_of
         )
+        self.renewals = PoolRenewals(live_state, new_id, self.cluster_reconciler.reconcile)
         self.preparation = Preparation(live_state, environments, engine_of, self.events, user)
         self.dispatcher = Dispatcher(live_state, agents, engine_of, self.runtimes, self.events)
         self.desired_state = DesiredStateSetter(live_state, engine_of, self.reconcile, self._is_ending)
@@ -209,6 +211,7 @@ class JobReconciler:
         self.live_state.retry_disk()
         self.live_state.detect_clock_change()
         self.cluster_reconciler.reconcile_all()
+        self.renewals.check_all()
         self.desired_state.enforce_all()
         for job in [*self.live_state.jobs.values()]:
             if job.cluster or job.goal in TERMINAL_GOALS:
@@ -285,6 +288,8 @@ class JobReconciler:
         self.preparation.mark_used(job)
         if isinstance(decision, placement.Reuse):
             self._take(job, decision)
+        elif isinstance(decision, placement.Join):
+            self._join(job, decision)
         else:
             self._launch(job, decision)
 
@@ -314,6 +319,19 @@ class JobReconciler:
         runtime.moments["committed"] = self.live_state.clock()
         runtime.mark_placed()
         self.reconcile(job.id)
+
+    def _join(self, job: Job, decision: placement.Join) -> None:
+        now = self.live_state.clock()
+        joined = transitions.join_launch(decision.cluster, job.id, now)
+        joined = replace(joined, had_root_job=starts_in_root(job.spec))
+        why = placement.add_queue_time(decision.why, job, now)
+        started = transitions.advance(
+            replace(job, cluster=joined.id, lease=joined.lease, why=why), SecondaryStatus.STARTING, now
+        )
+        if joined.waiting is not None:
+            started = launch.record_wait(started, joined.key.engine, joined.waiting, now)
+        self.live_state.save(jobs=[started], clusters=[joined], durable=True)
+        self.runtimes.get(started).mark_placed()
 
     def _launch(self, job: Job, decision: placement.Launch) -> None:
         now = self.live_state.clock()

@@ -144,7 +144,7 @@ class SlurmEngine(SlurmTraits):
 
             async with aclosing(launch_all(self, request, launch_host)) as handles:
                 async for handle in handles:
-                    yield replace(handle, allocation_ends_at=record.ends_at)
+                    yield self._with_end(handle, record)
 
     async def find(self, cluster: str) -> Handle | None:
         """Look up the record of a cluster, and its job at Slurm.
@@ -156,7 +156,7 @@ class SlurmEngine(SlurmTraits):
         if record is None or records.is_released(cluster):
             return None
         await self._allocations.watch.look(_ANSWER_AGE)  # raises if Slurm does not answer
-        return Handle(engine=self.name, cluster=cluster, hosts=record.hosts, allocation_ends_at=record.ends_at)
+        return self._with_end(Handle(engine=self.name, cluster=cluster, hosts=record.hosts), record)
 
     async def observe_all(self, handles: Sequence[Handle]) -> list[Observation]:
         """Ask Slurm once for all; an answer of the last seconds counts."""
@@ -325,7 +325,9 @@ class SlurmEngine(SlurmTraits):
     ) -> tuple[BatchJob, str]:
         """Return the job of a request, or of one of its groups, with its script; ``facts`` was called before."""
         name = self._allocations.name_of(request.cluster)
-        planned = submission.plan_submission(request, self.job_options(), self.allocation_time(), name, rows)
+        before = self._records.read(request.renewal_of) if request.renewal_of else None
+        time_limits = replace(self.allocation_time(), renewed=before.seconds if before is not None else 0.0)
+        planned = submission.plan_submission(request, self.job_options(), time_limits, name, rows)
         planned = planned if group is None else submission.job_of_group(planned, group)
         python, programs = str(self.python) or DEFAULT_PYTHON, self._client.cached_facts().programs
         return planned, submission.script(planned, pilot_source.read(), self._node_folder(), python, programs)
@@ -334,6 +336,11 @@ class SlurmEngine(SlurmTraits):
         if self._records.is_released(handle.cluster):
             return Observation.GONE
         return self._allocations.observe(self._records.read(handle.cluster), handle, queue)
+
+    def _with_end(self, handle: Handle, record: AllocationRecord) -> Handle:
+        """Say when the allocation ends, and when the next one is due."""
+        renewal = submission.plan_renewal(record.ends_at, record.seconds, record.notice, float(self.renew_before))
+        return replace(handle, allocation_ends_at=record.ends_at, renewal=renewal if record.renew else None)
 
     async def _release_hosts(self, handle: Handle, record: AllocationRecord | None, live: Collection[str]) -> None:
         """End hosts on their nodes, where they leave nothing then; the job's end does the rest where that fails.
@@ -517,12 +524,13 @@ class SlurmEngine(SlurmTraits):
         """
         submission.plan_submission(request, self.job_options(), self.allocation_time(), "")
         groups = submission.groups_of(request)
+        options = {**self.job_options(), **request.options}
         numbers = {host.host: number for number, hosts in enumerate(groups) for host in hosts}
         return AllocationRecord(
             name=self._allocations.name_of(request.cluster),
             components={host.host: numbers[host.host] for host in request.hosts},
-            job_per_group=len(groups) > 1
-            and not job_options.is_heterogeneous({**self.job_options(), **request.options}),
+            job_per_group=len(groups) > 1 and not job_options.is_heterogeneous(options),
+            renew=job_options.is_renewed(options),
         )
 
     async def _doctor_report(self) -> dict[str, object]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     *("partition", "account", "qos", "gres", "constraint", "reservation", "exclusive", "time", "words"),
-    "heterogeneous",
+    *("heterogeneous", "renew"),
 )
 """Options of a job, of an instance type or of the configuration; ``words`` are more words for ``sbatch``."""
 FLAG_VALUES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
@@ -56,6 +56,8 @@ def check(options: Mapping[str, str]) -> None:
         is_exclusive(options["exclusive"])
     if "heterogeneous" in options:
         is_heterogeneous(options)
+    if "renew" in options:
+        is_renewed(options)
     if "time" in options:
         parse_time(options["time"])
     if "words" in options:
@@ -76,6 +78,14 @@ def is_heterogeneous(options: Mapping[str, str]) -> bool:
     :raises RefusedError: the value is neither true nor false.
     """
     return _parse_flag("heterogeneous", options.get("heterogeneous") or "true")
+
+
+def is_renewed(options: Mapping[str, str]) -> bool:
+    """Return True if a pool goes on in another allocation after the end of its own.
+
+    :raises RefusedError: the value is neither true nor false.
+    """
+    return _parse_flag("renew", options.get("renew", ""))
 
 
 def _parse_flag(name: str, text: str) -> bool:

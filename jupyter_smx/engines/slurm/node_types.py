@@ -32,6 +32,7 @@ class NodeType(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reservation: str = ""
     exclusive: bool = False
     heterogeneous: bool = True
+    renew: bool = False
     time: str = ""
     words: str = ""
     price_per_hour: Annotated[float, Meta(ge=0)] | None = None
@@ -51,6 +52,7 @@ def _configured(name: str, kind: NodeType) -> InstanceType:
         for option in ("partition", "account", "qos", "gres", "constraint", "reservation", "time", "words")
     }
     texts |= {"exclusive": "true" if kind.exclusive else "", "heterogeneous": "" if kind.heterogeneous else "false"}
+    texts |= {"renew": "true" if kind.renew else ""}
     row = {
         "name": name,
         "vcpus": kind.cpus,

@@ -98,4 +98,5 @@ def values_of(rows: Iterable[PartitionRow], site: Site) -> dict[str, tuple[str, 
         "reservation": site.reservations,
         "exclusive": ("true", "false"),
         "heterogeneous": ("true", "false"),
+        "renew": ("true", "false"),
     }

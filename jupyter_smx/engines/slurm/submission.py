@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from jupyter_smx.engines.remote.account import CHECK_FOLDER
 from jupyter_smx.engines.slurm import job_options, parsers
 from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.model.records.cluster import Renewal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,11 +73,15 @@ class BatchJob(Struct, frozen=True, kw_only=True):
 
 
 class AllocationTime(Struct, frozen=True, kw_only=True):
-    """Seconds: what a start may take, the notice before the end, and the longest allocation (0: the partition's)."""
+    """Seconds: what a start may take, the notice before the end, and the longest allocation (0: the partition's).
+
+    ``renewed`` is the time of the allocation that this one follows; 0: it follows none.
+    """
 
     reserve: float = 180.0
     notice: float = 120.0
     longest: float = 0.0
+    renewed: float = 0.0
 
 
 def job_name(owner: str, cluster: str) -> str:
@@ -122,6 +127,8 @@ def plan_submission(
     seconds = wanted if longest is None else min(wanted, longest)
     if request.options.get("time"):
         seconds = job_options.parse_time(request.options["time"])
+    if time.renewed:  # a pool without a job: it goes on as it was
+        seconds = time.renewed
     return BatchJob(
         name=name,
         groups=groups,
@@ -129,6 +136,17 @@ def plan_submission(
         notice=min(time.notice, seconds / 2),
         idle=request.idle_limit + time.reserve / 2,
     )
+
+
+def plan_renewal(ends_at: float | None, seconds: float, notice: float, lead: float) -> Renewal | None:
+    """Plan the allocation that follows one: queue it ``lead`` seconds before the notice, for the same time again.
+
+    At the notice, hosts take no more jobs. A short allocation is renewed in its second half only, else it would be
+    followed at once. None without an end, as where a partition has no limit.
+    """
+    if ends_at is None or seconds <= 0:
+        return None
+    return Renewal(at=ends_at - min(notice + lead, seconds / 2), seconds=seconds)
 
 
 def partition_limit(name: str, rows: Sequence[PartitionRow]) -> float | None:

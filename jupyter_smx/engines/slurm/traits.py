@@ -61,14 +61,29 @@ class SlurmTraits(RemoteEngineBase):
             "job of its own, as it is by itself where Slurm refuses a heterogeneous one."
         ),
     ).tag(config=True)
+    renew = Bool(
+        default_value=False,
+        help=(
+            "Whether another allocation is queued before the end of one, if its pool is kept longer, so that the pool "
+            "goes on there."
+        ),
+    ).tag(config=True)
+    renew_before = Float(
+        600.0,
+        min=0.0,
+        help=(
+            "Seconds before the notice of an allocation in which the next one is queued, at most half of its time. "
+            "Both cost node hours if the next one starts early while the pool is busy."
+        ),
+    ).tag(config=True)
     submit_words = List(Unicode(), help="More words for sbatch, such as ``--mail-type=END``.").tag(config=True)
     node_types = Dict(
         value_trait=Dict(),
         key_trait=Unicode(),
         help=(
             "Instance types by name, each with options: cpus, memory_gib, gpus, partition, account, qos, gres, "
-            "constraint, reservation, exclusive, heterogeneous, time, words, price_per_hour. Nodes of the partitions "
-            "are types without it."
+            "constraint, reservation, exclusive, heterogeneous, renew, time, words, price_per_hour. Nodes of the "
+            "partitions are types without it."
         ),
     ).tag(config=True)
     max_allocation = Float(
@@ -149,6 +164,7 @@ class SlurmTraits(RemoteEngineBase):
             "reservation": str(self.reservation),
             "exclusive": "true" if self.exclusive else "",
             "heterogeneous": "" if self.heterogeneous else "false",
+            "renew": "true" if self.renew else "",
             "words": shlex.join(self.submit_words),
         }
         return {name: value for name, value in options.items() if value}

@@ -107,7 +107,7 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
         (
             pool.name,
             _format_pool_state(pool, now),
-            "" if pool.expires_at is None else format_duration(max(0, round(pool.expires_at - now))),
+            _format_time_left(pool, now),
             pool.instances,
             format_engine(pool.engine, pool.machines),
             *((pool.image.display_name() if pool.image else "",) if of_images else ()),
@@ -119,6 +119,14 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
         for pool in pools
     ]
     return table_page(columns, rows)
+
+
+def _format_time_left(pool: PoolSummary, now: float) -> str:
+    """Format how long an idle pool stays: its keep-alive, or its allocation if that ends before."""
+    if pool.expires_at is None:
+        return ""
+    end = pool.expires_at if pool.allocation_ends_at is None else min(pool.expires_at, pool.allocation_ends_at)
+    return format_duration(max(0, round(end - now)))
 
 
 def _format_pool_state(pool: PoolSummary, now: float) -> str:

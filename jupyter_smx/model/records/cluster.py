@@ -80,17 +80,26 @@ class HostHandle(Struct, frozen=True, kw_only=True):
     """Name of the other machine that the host is on, for people; "" if the engine's name includes it."""
 
 
+class Renewal(Struct, frozen=True, kw_only=True):
+    """The next allocation of a pool: when it is requested, seconds since the epoch, and how many seconds it lasts."""
+
+    at: float
+    seconds: float
+
+
 class Handle(Struct, frozen=True, kw_only=True):
     """Data to find a cluster again at its engine; an acquire that is not done yet has fewer hosts.
 
     ``allocation_ends_at`` is when the platform ends the hosts by itself, seconds since the epoch, as at the time limit
-    of an allocation; None if it does not, or if the end is not known.
+    of an allocation; None if it does not, or if the end is not known. With a ``renewal`` the controller requests
+    another cluster before that end, if the pool is kept longer.
     """
 
     engine: str
     cluster: str
     hosts: tuple[HostHandle, ...] = ()
     allocation_ends_at: float | None = None
+    renewal: Renewal | None = None
 
 
 class QueueStatus(Struct, frozen=True):
@@ -163,6 +172,10 @@ class Cluster(Struct, frozen=True, kw_only=True):
     retained_seconds: float = 0.0
     gpus: dict[str, tuple[int, ...]] = {}
     """Numbers of the GPUs of this machine that its last job's hosts were given, by host."""
+    renewal_of: str = ""
+    """Id of the cluster whose pool continues on these hosts when its allocation ends; it may be gone already."""
+    renewed_by: str = ""
+    """Id of the cluster that was requested to continue this pool."""
     kept_for: str = ""
     """Id of the array for whose next task the hosts are kept, if no keep-alive keeps them."""
     platform_usage: PlatformUsage | None = None

@@ -11,6 +11,7 @@ set while the job runs    counts after the job in the place of its own
 quota of the type full    granted at submission, said in ``why``; not kept at the end
 chain older than its end  not kept
 allocation ends before    kept up to the end of the allocation; an extension beyond it is refused
+it is renewed             the same with the end of the next allocation
 ========================  ==========================================================
 
 Source: SageMaker managed warm pools. There a missing quota is silent, and a job without a keep-alive ends the pool.
@@ -129,9 +130,15 @@ def remaining_pool_lifetime(cluster: Cluster, limits: Limits, now: float) -> int
 
 
 def remaining_allocation(cluster: Cluster, now: float) -> int | None:
-    """Return the seconds until the platform ends the hosts by itself; None if it does not, or if that is not known."""
-    ends_at = cluster.handle.allocation_ends_at if cluster.handle is not None else None
-    return None if ends_at is None else max(0, int(ends_at - now))
+    """Return the seconds until the platform ends the hosts by itself; None if it does not, or if that is not known.
+
+    With a renewal, the next allocation counts, too: the pool continues on its hosts.
+    """
+    handle = cluster.handle
+    if handle is None or handle.allocation_ends_at is None:
+        return None
+    renewed = handle.renewal.seconds if handle.renewal is not None else 0.0
+    return max(0, int(handle.allocation_ends_at + renewed - now))
 
 
 def remaining_seconds(cluster: Cluster, limits: Limits, now: float) -> int:

@@ -13,7 +13,7 @@ from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.records.cluster import QueueStatus
 from jupyter_smx.model.status import TERMINAL_GOALS, message_of
 from jupyter_smx.model.text import format_duration, format_moment
-from jupyter_smx.policy.lifecycle import transitions
+from jupyter_smx.policy.lifecycle import renewal, transitions
 
 if TYPE_CHECKING:
     from jupyter_smx.model.errors import SmxError
@@ -79,9 +79,13 @@ def is_wait_over(timer: LaunchTimer, cluster: Cluster, handle: Handle) -> bool:
     return cluster.waiting is not None and (timer.waits or bool(handle.hosts))
 
 
-def is_unwanted(cluster: Cluster, job: Job | None) -> bool:
-    """Return True if hosts still wait at their engine for a job that should end."""
-    return cluster.waiting is not None and (job is None or job.goal in TERMINAL_GOALS)
+def is_unwanted(cluster: Cluster, job: Job | None, now: float) -> bool:
+    """Return True if hosts still wait at their engine for a job that should end, or to continue a pool that is over."""
+    if cluster.waiting is None:
+        return False
+    if renewal.is_without_job(cluster):
+        return renewal.is_unwanted(cluster, now)
+    return job is None or job.goal in TERMINAL_GOALS
 
 
 def record_wait(job: Job, engine: str, status: QueueStatus, now: float) -> Job:

@@ -228,6 +228,18 @@ def lease_pool(cluster: Cluster, job_id: str, now: float) -> Cluster:
     )
 
 
+def mark_ready(cluster: Cluster, now: float) -> Cluster:
+    """Record that all hosts of a launch can take a job; hosts that continue a pool may have none yet."""
+    if cluster.job or not cluster.renewal_of:
+        return replace(cluster, state=ClusterState.IN_USE)
+    return replace(cluster, state=ClusterState.AVAILABLE, available_since=now, waiting=None)
+
+
+def join_launch(cluster: Cluster, job_id: str, now: float) -> Cluster:
+    """Return hosts that are being launched to continue a pool, leased to a job that waits for them."""
+    return replace(lease_pool(cluster, job_id, now), state=ClusterState.PROVISIONING)
+
+
 def detach_job(cluster: Cluster, job_name: str, keep: KeepDecision, now: float) -> Cluster:
     """Keep the hosts for a while after a job, or begin to release them."""
     served = replace(cluster, job="", last_job=job_name, jobs_served=cluster.jobs_served + 1)

@@ -69,6 +69,14 @@ class Launch(Struct, frozen=True):
     gpus: Gpus = {}
 
 
+class Join(Struct, frozen=True):
+    """Take hosts that are being launched without a job, to continue a pool."""
+
+    cluster: Cluster
+    why: Why
+    gpus: Gpus = {}
+
+
 class Wait(Struct, frozen=True):
     """Stay in the queue; ``evict`` names idle pools that must end first to make room."""
 
@@ -76,7 +84,7 @@ class Wait(Struct, frozen=True):
     evict: tuple[str, ...] = ()
 
 
-Placement = Reuse | Launch | Wait
+Placement = Reuse | Join | Launch | Wait
 
 
 def place(spec: JobSpec, key: ReuseKey, world: PlacementSnapshot, limits: Limits, now: float) -> Placement:
@@ -101,6 +109,9 @@ def place(spec: JobSpec, key: ReuseKey, world: PlacementSnapshot, limits: Limits
     if pool is not None:
         why = _warm_reason(pool, spec, limits.preload_never, _end_notes(spec, world, limits, pool))
         return Reuse(pool, why, pool.gpus if world.own_gpus else gpus)
+    coming = reuse.coming_pool(key, fitting, now)
+    if coming is not None:
+        return Join(coming, _joined_reason(coming, _end_notes(spec, world, limits, coming)))
     notes = capacity.notes(spec.instance_groups, limits) if world.bounded else ()
     notes += _end_notes(spec, world, limits, None)
     missing, evict = _shortage_of_hosts(key.engine, need.hosts, used, world, limits)
@@ -245,6 +256,11 @@ def _warm_reason(pool: Cluster, spec: JobSpec, never: tuple[str, ...], afterward
             *afterwards,
         ),
     )
+
+
+def _joined_reason(coming: Cluster, afterwards: tuple[str, ...]) -> Why:
+    sentence = f"Cold: the next allocation of its pool, {coming.name()}, has no hosts yet."
+    return Why(start="cold", sentence=sentence, pool=coming.name(), notes=afterwards)
 
 
 def _saved_notes(pool: Cluster) -> tuple[str, ...]:

@@ -165,6 +165,21 @@ def rejection_reasons(
     return tuple(found)
 
 
+def coming_pool(wanted: ReuseKey, clusters: Iterable[Cluster], now: float) -> Cluster | None:
+    """Choose among the equal clusters that are launched without a job, to continue a pool, the one that came first."""
+    coming = [
+        cluster
+        for cluster in clusters
+        if cluster.state is ClusterState.PROVISIONING
+        and cluster.renewal_of
+        and not cluster.job
+        and cluster.key == wanted
+        and cluster.expires_at is not None
+        and cluster.expires_at > now
+    ]
+    return min(coming, key=lambda cluster: cluster.created_at, default=None)
+
+
 def best_pool(
     wanted: ReuseKey, clusters: Iterable[Cluster], reachable: Collection[str], imports: Collection[str], now: float
 ) -> Cluster | None:

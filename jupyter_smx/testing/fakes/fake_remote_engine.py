@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from jupyter_smx.engines.base import ClusterRequest
-    from jupyter_smx.model.records.cluster import Handle
+    from jupyter_smx.model.records.cluster import Handle, Renewal
     from jupyter_smx.testing.fakes.fake_world import FakeWorld
 
 
@@ -36,6 +36,8 @@ class FakeRemoteEngine(FakeEngine):
         self.requests: list[ClusterRequest] = []
         self.allocation_ends_at: float | None = None
         """When the platform ends the hosts, seconds since the epoch; None: it has no such limit."""
+        self.renewal: Renewal | None = None
+        """The next allocation of each pool."""
         self.interpreters = {"": "", "torch": "/opt/torch/bin/python"}
         """Interpreters by name; a path resolves to itself."""
 
@@ -64,7 +66,8 @@ class FakeRemoteEngine(FakeEngine):
             yield handle
 
     def _handle(self, cluster: str, count: int) -> Handle:
-        return replace(super()._handle(cluster, count), allocation_ends_at=self.allocation_ends_at)
+        handle = super()._handle(cluster, count)
+        return replace(handle, allocation_ends_at=self.allocation_ends_at, renewal=self.renewal)
 
 
 class FakeBuildingEngine(FakeRemoteEngine):

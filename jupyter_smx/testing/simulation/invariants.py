@@ -18,7 +18,7 @@ from jupyter_smx.model.records.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.records.job import attempt_started_at
 from jupyter_smx.model.spec.array import task_id
 from jupyter_smx.model.status import DesiredState, SecondaryStatus, Status, can_transition, is_final
-from jupyter_smx.policy.lifecycle import attempts, environment
+from jupyter_smx.policy.lifecycle import attempts, environment, renewal
 from jupyter_smx.policy.scheduling import capacity, reuse
 from jupyter_smx.testing.fakes.fake_engine import FakeEngine
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
@@ -187,7 +187,8 @@ class Invariants(RuleBasedStateMachine):
             return
         books = self.sim.controller.live_state
         for cluster in books.clusters.values():
-            if cluster.state in {ClusterState.PROVISIONING, ClusterState.IN_USE}:
+            continues_pool = cluster.state is ClusterState.PROVISIONING and renewal.is_without_job(cluster)
+            if cluster.state in {ClusterState.PROVISIONING, ClusterState.IN_USE} and not continues_pool:
                 assert cluster.job in books.jobs, f"{cluster.id} is {cluster.state} for {cluster.job}"
                 assert books.jobs[cluster.job].cluster == cluster.id
             else:

@@ -171,6 +171,14 @@ def test_a_pool_says_how_much_of_its_allocation_is_left(left: float, words: str)
     assert f"{POOL.state}, allocation ends in {words}" in text
 
 
+@pytest.mark.parametrize(("kept", "left", "words"), [(3_000, 1_500, "25 min"), (600, 1_500, "10 min")])
+def test_a_pool_expires_with_its_allocation_or_its_keep_alive_whichever_ends_first(
+    kept: float, left: float, words: str
+) -> None:
+    pool = replace(POOL, expires_at=NOW + kept, allocation_ends_at=NOW + left)
+    assert words in [text for text, _ in Cells(pools_page([pool], NOW)[1]).cells]
+
+
 def test_pools_have_the_same_form() -> None:
     pool = replace(POOL, name="p" * 50, last_job="<b>", expires_at=NOW + 60)
     cells = Cells(pools_page([pool], NOW)[1]).cells

@@ -120,10 +120,10 @@ def test_a_job_that_is_stopping_says_that_and_not_that_its_hosts_come_up() -> No
 def test_hosts_that_wait_for_a_job_that_should_end_are_given_back_though_the_engine_is_being_asked() -> None:
     waiting = a_cluster(state=ClusterState.PROVISIONING, waiting=STATUS)
     job = a_job(cluster="c1")
-    assert not launch.is_unwanted(waiting, job)
+    assert not launch.is_unwanted(waiting, job, NOW)
     for goal in (DesiredState.STOP, DesiredState.EXPIRE):
-        assert launch.is_unwanted(waiting, replace(job, goal=goal))
-        assert not launch.is_unwanted(replace(waiting, waiting=None), replace(job, goal=goal))
+        assert launch.is_unwanted(waiting, replace(job, goal=goal), NOW)
+        assert not launch.is_unwanted(replace(waiting, waiting=None), replace(job, goal=goal), NOW)
     asked = ClusterObservation(busy=True, unwanted=True)
     assert next_cluster_step(waiting, asked, NOW) is ClusterStep.WITHDRAW
     assert next_cluster_step(waiting, replace(asked, is_withdrawing=True), NOW) is ClusterStep.NOTHING

@@ -1,0 +1,80 @@
+"""Requests the next allocation of pools before the present one ends, and hands them over; policy decides when."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jupyter_smx.controller.errors import log_and_continue
+from jupyter_smx.policy.lifecycle import renewal
+from jupyter_smx.policy.lifecycle.renewal import RenewalStep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jupyter_smx.controller.state.live_state import LiveState
+    from jupyter_smx.model.records.cluster import Cluster
+
+_log = logging.getLogger(__name__)
+
+
+class PoolRenewals:
+    """Does the step of policy for each pool with a renewal; ``reconcile`` does the next step of a cluster."""
+
+    def __init__(self, live_state: LiveState, new_id: Callable[[], str], reconcile: Callable[[str], None]) -> None:
+        self._live_state = live_state
+        self._new_id = new_id
+        self._reconcile = reconcile
+
+    def check_all(self) -> None:
+        """Do the next step of every pool."""
+        for pool in [*self._live_state.clusters.values()]:
+            if pool.handle is not None and pool.handle.renewal is not None:
+                with log_and_continue(_log, "pool={} renewal failed", pool.name()):
+                    self._check(pool)
+
+    def withdraw(self, pool: Cluster) -> None:
+        """Give back what was requested to continue a pool that its user released."""
+        successor = self._live_state.clusters.get(pool.renewed_by)
+        if successor is not None and renewal.is_without_job(successor):
+            self.give_back(successor)
+
+    def give_back(self, successor: Cluster) -> Cluster:
+        """Release hosts that continue a pool before a job has them, or their request; return the record."""
+        ending = replace(successor, expires_at=self._live_state.clock())
+        self._live_state.save(clusters=[ending])
+        self._reconcile(successor.id)
+        return ending
+
+    def _check(self, pool: Cluster) -> None:
+        job, now = self._live_state.jobs.get(pool.job), self._live_state.clock()
+        successor = self._live_state.clusters.get(pool.renewed_by)
+        step = renewal.next_renewal_step(pool, job, successor, now)
+        if step is RenewalStep.REQUEST:
+            fresh = renewal.successor_of(pool, job, self._new_id(), now)
+            # The intention to launch is on disk before the launch: a new controller must find it.
+            self._live_state.save(clusters=[fresh, replace(pool, renewed_by=fresh.id)], durable=True)
+            self._reconcile(fresh.id)
+        elif successor is None:
+            self._note_refusal(pool)
+        elif step is RenewalStep.SET_END:
+            self._live_state.amend_cluster(successor.id, expires_at=renewal.kept_until(pool, job))
+        elif step is RenewalStep.WITHDRAW:
+            self._live_state.save(clusters=renewal.withdraw(pool, successor, now))
+            self._reconcile(successor.id)
+        elif step is RenewalStep.HAND_OVER:
+            self._hand_over(pool, successor)
+
+    def _hand_over(self, pool: Cluster, successor: Cluster) -> None:
+        self._live_state.amend_cluster(successor.id, expires_at=pool.expires_at)
+        self._live_state.release_pool(pool, f"Pool {successor.name()} continues it in the next allocation.")
+        self._reconcile(pool.id)
+
+    def _note_refusal(self, pool: Cluster) -> None:
+        if not pool.renewed_by:
+            return
+        note = renewal.refusal_note(pool, self._live_state.store.cluster(pool.renewed_by))
+        if note:
+            self._live_state.amend_cluster(pool.id, reason=note)

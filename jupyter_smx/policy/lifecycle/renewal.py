@@ -1,0 +1,126 @@
+"""Decide when a pool whose allocation ends gets another one, and what becomes of both.
+
+The hosts of an allocation end with it, so the pool continues on another cluster, its successor:
+
+===================================================  ===========================================================
+pool                                                 step
+===================================================  ===========================================================
+its renewal is due, and it is kept beyond the end    request a successor, which is kept as long as the pool
+the user or a job changed how long it is kept        the same for a successor that waits for its hosts
+it is not kept beyond the end any more               withdraw a successor that waits for its hosts
+it is idle, and its successor is ready               release it: the successor has the rest of its keep-alive
+its successor was refused                            note that; the pool ends with its allocation
+===================================================  ===========================================================
+
+A job takes the successor as any pool, or while that waits for its hosts. A job never moves from one to the other.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jupyter_smx.model.records.cluster import Cluster, ClusterState
+from jupyter_smx.policy.lifecycle import keep_alive
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.records.job import Job
+
+_PREFIX = "Its allocation is not renewed: "
+
+
+class RenewalStep(Enum):
+    """The one thing to do for a pool that may get another allocation."""
+
+    NOTHING = "nothing"
+    REQUEST = "request a successor"
+    SET_END = "keep the successor as long as the pool"
+    WITHDRAW = "the pool needs no successor any more"
+    HAND_OVER = "release the pool, since its successor is ready"
+
+
+def keep_seconds(pool: Cluster, job: Job | None) -> int:
+    """Return the keep-alive of a pool in seconds; after its job, while it has one."""
+    if pool.state is ClusterState.IN_USE and job is not None:
+        return keep_alive.keep_alive_after(job.spec, pool)
+    return keep_alive.pool_keep_alive(pool)
+
+
+def kept_until(pool: Cluster, job: Job | None) -> float | None:
+    """Return until when a pool is kept beyond the end of its allocation; None if it is not.
+
+    A job may run up to that end, and the keep-alive begins after the job.
+    """
+    end = pool.handle.allocation_ends_at if pool.handle is not None else None
+    if end is None or pool.kept_for:
+        return None
+    if pool.state is ClusterState.AVAILABLE:
+        return pool.expires_at if pool.expires_at is not None and pool.expires_at > end else None
+    if pool.state is ClusterState.IN_USE:
+        return end + keep_seconds(pool, job) if keep_seconds(pool, job) > 0 else None
+    return None
+
+
+def is_due(pool: Cluster, job: Job | None, now: float) -> bool:
+    """Return True if the next allocation of a pool is requested now: it would be kept although its job ended now."""
+    handle, until = pool.handle, kept_until(pool, job)
+    if handle is None or handle.renewal is None or handle.allocation_ends_at is None:
+        return False
+    if pool.renewed_by or until is None or not handle.renewal.at <= now < handle.allocation_ends_at:
+        return False
+    return pool.state is ClusterState.AVAILABLE or now + keep_seconds(pool, job) > handle.allocation_ends_at
+
+
+def next_renewal_step(pool: Cluster, job: Job | None, successor: Cluster | None, now: float) -> RenewalStep:
+    """Decide the next step for a pool; ``job`` has its hosts, ``successor`` is the live cluster of ``renewed_by``."""
+    if successor is None:
+        return RenewalStep.REQUEST if is_due(pool, job, now) else RenewalStep.NOTHING
+    if successor.job:
+        return RenewalStep.NOTHING
+    if successor.state is ClusterState.AVAILABLE:
+        return RenewalStep.HAND_OVER if pool.state is ClusterState.AVAILABLE else RenewalStep.NOTHING
+    lives = pool.state in (ClusterState.AVAILABLE, ClusterState.IN_USE)
+    if successor.state is not ClusterState.PROVISIONING or not lives:
+        return RenewalStep.NOTHING
+    until = kept_until(pool, job)
+    if until is None:
+        return RenewalStep.WITHDRAW
+    return RenewalStep.NOTHING if successor.expires_at == until else RenewalStep.SET_END
+
+
+def successor_of(pool: Cluster, job: Job | None, new_id: str, now: float) -> Cluster:
+    """Return the record of the cluster that continues a pool, before it has hosts."""
+    return Cluster(
+        id=new_id,
+        key=pool.key,
+        created_at=now,
+        expires_at=kept_until(pool, job),
+        keep_alive=keep_seconds(pool, job),
+        renewal_of=pool.id,
+        reason=f"Continues pool {pool.name()}, whose allocation ends.",
+    )
+
+
+def is_without_job(cluster: Cluster) -> bool:
+    """Return True for a successor that no job has."""
+    return bool(cluster.renewal_of) and not cluster.job
+
+
+def is_unwanted(successor: Cluster, now: float) -> bool:
+    """Return True if the keep-alive of the pool that a successor continues is over."""
+    return successor.expires_at is None or successor.expires_at <= now
+
+
+def refusal_note(pool: Cluster, ended: Cluster | None) -> str:
+    """Return the reason for a pool whose successor ended without hosts; "" if there is nothing to note."""
+    is_live = pool.state in (ClusterState.AVAILABLE, ClusterState.IN_USE)
+    if ended is None or ended.is_live() or ended.hosts or not is_live or pool.reason.startswith(_PREFIX):
+        return ""
+    return f"{_PREFIX}{ended.reason}"
+
+
+def withdraw(pool: Cluster, successor: Cluster, now: float) -> list[Cluster]:
+    """Return both records after a pool needs no successor any more; it may get another one later."""
+    return [replace(pool, renewed_by=""), replace(successor, expires_at=now)]

@@ -339,7 +339,8 @@ class SlurmEngine(SlurmTraits):
 
     def _with_end(self, handle: Handle, record: AllocationRecord) -> Handle:
         """Say when the allocation ends, and when the next one is due."""
-        renewal = submission.plan_renewal(record.ends_at, record.seconds, record.notice, float(self.renew_before))
+        notice = record.notice + reasons.EARLY_NOTICE
+        renewal = submission.plan_renewal(record.ends_at, record.seconds, notice, float(self.renew_before))
         return replace(handle, allocation_ends_at=record.ends_at, renewal=renewal if record.renew else None)
 
     async def _release_hosts(self, handle: Handle, record: AllocationRecord | None, live: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Random histories of the core, half as many of hosts of images, and of remote ones.
+"""Random histories of the core, half as many of hosts of images, of remote ones, and of allocations that end.
 
 ``--hypothesis-profile=heavy`` plays more, new and longer ones, ``long`` twenty times as many.
 ``--hypothesis-seed`` plays one run again.
@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from jupyter_smx.testing.simulation.image_state_machine import ImageStateMachine
 from jupyter_smx.testing.simulation.remote_state_machine import RemoteStateMachine
+from jupyter_smx.testing.simulation.renewal_state_machine import RenewalStateMachine
 from jupyter_smx.testing.simulation.state_machine import ControllerStateMachine
 
 pytestmark = pytest.mark.timeout(600)
@@ -24,3 +25,5 @@ TestFarHistories = ImageStateMachine.TestCase
 TestFarHistories.settings = settings(max_examples=HISTORIES // 2, stateful_step_count=STEPS)
 TestRemoteHistories = RemoteStateMachine.TestCase
 TestRemoteHistories.settings = settings(max_examples=HISTORIES // 2, stateful_step_count=STEPS)
+TestRenewalHistories = RenewalStateMachine.TestCase
+TestRenewalHistories.settings = settings(max_examples=HISTORIES // 2, stateful_step_count=STEPS)

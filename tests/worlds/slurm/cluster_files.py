@@ -40,7 +40,7 @@ SwitchType=switch/none
 MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
-SchedulerType=sched/backfill
+SchedulerType=sched/{scheduler}
 SchedulerParameters=bf_interval=1,sched_min_interval=0,sched_interval=5
 SlurmdParameters=config_overrides
 PreemptType=preempt/partition_prio
@@ -91,13 +91,14 @@ exec nsenter --target="$(cat {pid_file})" --mount --uts --ipc --net --pid --setg
 """
 
 
-def write(system: Path, plans: list[Plan], key: bytes, *, accounting: bool) -> None:
+def write(system: Path, plans: list[Plan], key: bytes, *, accounting: bool, backfill: bool) -> None:
     """Write what Slurm needs on the disk of one machine; ``system`` is that disk."""
     login = next(plan for plan in plans if plan.name == LOGIN)
     nodes = "\n".join(_NODE.format(node=plan, cpus=CPUS, memory=MEMORY_MIB) for plan in plans if plan.name != LOGIN)
     conf = _SLURM_CONF.format(
         login=login,
         nodes=nodes,
+        scheduler="backfill" if backfill else "builtin",
         slurmd_timeout=SLURMD_TIMEOUT,
         kill_wait=KILL_WAIT,
         accounting=(_ACCOUNTING if accounting else _NO_ACCOUNTING).format(login=login),

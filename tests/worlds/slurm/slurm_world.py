@@ -55,8 +55,12 @@ class SlurmWorld:
         self.programs = self.folder / "login-bin"
 
     @classmethod
-    def create(cls, folder: Path, *, shared_home: bool = False, accounting: bool = False) -> SlurmWorld:
+    def create(
+        cls, folder: Path, *, shared_home: bool = False, accounting: bool = False, backfill: bool = True
+    ) -> SlurmWorld:
         """Make a cluster in a folder that does not exist, with all daemons running and all nodes idle.
+
+        Without ``backfill`` Slurm takes no heterogeneous job.
 
         :raises RuntimeError: this machine cannot have one, or it did not come up.
         """
@@ -67,7 +71,7 @@ class SlurmWorld:
         def write_files(world: SshWorld) -> None:
             key = cluster_files.new_key()
             for machine in world.machines:
-                cluster_files.write(machine._disk("system"), world.plans, key, accounting=accounting)
+                cluster_files.write(machine._disk("system"), world.plans, key, accounting=accounting, backfill=backfill)
             if shared_home:
                 share_home(world)
 

@@ -43,7 +43,7 @@ async def test_a_job_that_names_it_has_a_next_allocation_in_its_handle(slurm: Fa
     engine = engine_of(slurm, tmp_path)
     handle = await acquire(engine, request(host(options=RENEWED), options=RENEWED))
     assert handle.renewal is not None
-    assert (handle.renewal.at, handle.renewal.seconds) == (END - 120 - 600, 3_600 + 600 + 180)
+    assert (handle.renewal.at, handle.renewal.seconds) == (END - 60 - 120 - 600, 3_600 + 600 + 180)
     assert await engine_of(slurm, tmp_path).find("f00d") == handle
 
 
@@ -54,7 +54,7 @@ async def test_the_configuration_can_name_it_for_all_and_without_it_there_is_non
     engine = engine_of(slurm, tmp_path / "b", renew=True, renew_before=60.0)
     renewal = (await acquire(engine)).renewal
     assert renewal is not None
-    assert renewal.at == END - 120 - 60
+    assert renewal.at == END - 60 - 120 - 60
 
 
 async def test_the_next_allocation_is_asked_for_the_time_of_the_one_before(slurm: FakeSlurm, tmp_path: Path) -> None:

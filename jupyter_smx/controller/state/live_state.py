@@ -23,7 +23,7 @@ from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.policy.accounting import price
 from jupyter_smx.policy.accounting import profiler_rules as advice
 from jupyter_smx.policy.hosts.job_folders import starts_in_root
-from jupyter_smx.policy.lifecycle import transitions
+from jupyter_smx.policy.lifecycle import launch, transitions
 from jupyter_smx.policy.lifecycle.dependencies import Predecessor, array_dependency_status
 from jupyter_smx.policy.lifecycle.environment import is_building
 
@@ -300,7 +300,8 @@ class LiveState:
             instances=" + ".join(f"{g.instance_type} × {g.instance_count}" for g in cluster.key.instance_groups),
             state=cluster.state.value,
             created_at=cluster.created_at,
-            expires_at=cluster.expires_at,
+            # Hosts that do not exist yet have no time that a user could extend.
+            expires_at=None if cluster.state is ClusterState.PROVISIONING else cluster.expires_at,
             job=job.name if job else cluster.job,
             last_job=cluster.last_job,
             jobs_served=cluster.jobs_served,
@@ -311,7 +312,7 @@ class LiveState:
             price_per_hour=price.rate(cluster.key.instance_groups, known),
             isolation=first.isolation if first else "",
             preloaded=first.preloaded if first else (),
-            reason=cluster.reason,
+            reason=launch.pool_reason(cluster, self.clock()),
             image=cluster.key.image,
             machines=tuple(dict.fromkeys(host.machine for host in hosts if host.machine)),
             unreachable=self.unreachable.get(cluster.id, ""),

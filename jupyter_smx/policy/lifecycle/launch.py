@@ -109,6 +109,13 @@ def _with_note(job: Job, note: str) -> Job:
     return replace(job, why=replace(job.why, notes=(note, *others)))
 
 
+def pool_reason(cluster: Cluster, now: float) -> str:
+    """Return the reason of a cluster for lists; no job says what hosts wait for that continue a pool."""
+    if cluster.waiting is None or not renewal.is_without_job(cluster):
+        return cluster.reason
+    return f"{cluster.reason} {format_wait(cluster.key.engine, cluster.waiting, now)}"
+
+
 def format_wait(engine: str, status: QueueStatus, now: float) -> str:
     """Format the wait of hosts: ``Waiting at the engine slurm: Resources, position 3, expected to start at 14:05``."""
     parts = [redaction.redact_text(status.reason).strip().rstrip(".")]

@@ -167,6 +167,11 @@ def test_what_waits_can_be_released_alone(remote: Simulation) -> None:
     remote.set_faults(WaitsAtEngine())
     remote.pass_time(ALLOCATION - LEAD + 5.0)
     (waits,) = remote.pools(ClusterState.PROVISIONING)
+    (row,) = [row for row in remote.call(remote.controller.facade.pools) if row.id == waits.id]
+    assert row.reason == (
+        f"Continues pool {old.name()}, whose allocation ends. Waiting at the engine fake: Resources, position 3."
+    )
+    assert row.expires_at is None
     remote.call(lambda: remote.controller.facade.release(waits.id))
     remote.pass_time(60.0)
     assert [cluster.id for cluster in remote.pools()] == [old.id]

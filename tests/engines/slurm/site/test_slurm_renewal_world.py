@@ -10,7 +10,7 @@ import pytest
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from slurm_controller import SlurmControllerWorld
 
@@ -52,13 +52,22 @@ def test_the_next_cell_after_the_end_of_an_allocation_starts_warm_in_the_next_on
     assert pool.expires_at is not None
 
 
+@pytest.fixture
+def others(slurm_controller: SlurmControllerWorld) -> Iterator[None]:
+    """Leave one node free while a test runs."""
+    slurm = slurm_controller.slurm
+    job = slurm.run(OTHERS).strip()
+    eventually_blocking(lambda: slurm.run(f"squeue --noheader --jobs={job} --format=%t").strip() == "R", "it runs")
+    yield
+    slurm.run(f"scancel {job}")
+
+
+@pytest.mark.usefixtures("others")
 def test_what_slurm_grants_late_is_taken_by_the_job_that_comes_before(
     slurm_controller: SlurmControllerWorld, configure: Callable[[str], None]
 ) -> None:
     configure(CONFIGURATION)
     slurm = slurm_controller.slurm
-    other = slurm.run(OTHERS).strip()
-    eventually_blocking(lambda: slurm.run(f"squeue --noheader --jobs={other} --format=%t").strip() == "R", "it runs")
     renewed = {"renew": "true"}
     slurm_controller.run(keep_alive=900, engine_options=renewed)
     (old,) = slurm_controller.pools()
@@ -66,9 +75,11 @@ def test_what_slurm_grants_late_is_taken_by_the_job_that_comes_before(
     def waits() -> list[str]:
         return [pool.id for pool in slurm_controller.pools() if pool.state == "Provisioning"]
 
-    eventually_blocking(lambda: bool(waits()), "the next allocation is in the queue", within=ALLOCATION)
-    (successor,) = waits()
-    job = slurm.run("squeue --noheader --states=PENDING --format=%A").strip()
+    def queued() -> str:
+        return slurm.run("squeue --noheader --states=PENDING --format=%A").strip()
+
+    eventually_blocking(lambda: bool(waits() and queued()), "the next allocation is in the queue", within=ALLOCATION)
+    (successor,), job = waits(), queued()
     slurm.run(f"scontrol hold {job}", root=True)
     eventually_blocking(
         lambda: [pool.id for pool in slurm_controller.pools()] == [successor],
@@ -83,4 +94,3 @@ def test_what_slurm_grants_late_is_taken_by_the_job_that_comes_before(
     assert record.cluster == successor
     assert old.id != successor
     assert len({*slurm_controller.submissions()}) == 2
-    slurm.run(f"scancel {other}")

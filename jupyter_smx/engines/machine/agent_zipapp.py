@@ -2,7 +2,7 @@
 
 Beside each source lies its bytecode for the Python that packs, because an interpreter keeps no bytecode of its own for
 a zip: without it each cold start compiles the agent, which takes longer than everything else. Another version of
-Python passes over that bytecode and reads the source.
+Python passes over that bytecode and reads the source. ``agent.system.archive_importer`` loads the bytecode.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from importlib.util import MAGIC_NUMBER, find_spec, source_hash
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jupyter_smx.agent.system import archive_importer
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from importlib.abc import Traversable
 
 _MAIN = b"""\
@@ -29,6 +31,11 @@ from jupyter_smx.agent.__main__ import main
 
 if __name__ == "__main__":
     main()
+"""
+_PACKAGE = b"""\
+from jupyter_smx.agent.system import archive_importer
+
+archive_importer.install(__loader__)
 """
 _COMPILED_FOR = "compiled-for"
 _UNCHECKED_HASH = (1).to_bytes(4, "little")
@@ -56,12 +63,12 @@ def _sources(folder: Traversable, prefix: str) -> dict[str, bytes]:
 
 @cache
 def members() -> Mapping[str, bytes]:
-    """Collect what the archive holds: the agent's package, the empty one above it, what starts it, what it brings."""
+    """Collect what the archive holds: the agent's package, the one above it, what starts it, what it brings."""
     agent = _sources(files("jupyter_smx").joinpath("agent"), "jupyter_smx/agent/")
     tag = (sys.implementation.cache_tag or "").encode()
     return {
         "__main__.py": _MAIN,
-        "jupyter_smx/__init__.py": b"",
+        "jupyter_smx/__init__.py": _PACKAGE,
         _COMPILED_FOR: tag,
         **agent,
         **_nvml(),
@@ -124,7 +131,14 @@ def add_bytecode(content: Mapping[str, bytes]) -> dict[str, bytes]:
     answer = subprocess.run(compiler, input=marshal.dumps(sources), stdout=subprocess.PIPE, check=True)
     codes: dict[str, bytes] = marshal.loads(answer.stdout)  # noqa: S302 - from the process above, our own
     header = MAGIC_NUMBER + _UNCHECKED_HASH
-    return {**content, **{name + "c": header + source_hash(sources[name]) + code for name, code in codes.items()}}
+    compiled = {name + "c": header + source_hash(sources[name]) + code for name, code in codes.items()}
+    return {**content, **compiled, archive_importer.INDEX: _index(codes)}
+
+
+def _index(names: Iterable[str]) -> bytes:
+    """Return the list from which the agent's importer finds its modules, for the Python that compiled them."""
+    paths = sorted(name.removesuffix(".py").removesuffix("__init__") for name in names)
+    return MAGIC_NUMBER + "\n".join(paths).encode()
 
 
 @cache

@@ -52,7 +52,6 @@ class _ImportLog:
         self.noticed: List[ModuleSpec] = []
         self.before: FrozenSet[str] = frozenset(sys.modules)
         self.watched: FrozenSet[str] = frozenset()
-        self.ours: List[str] = []
         self.hidden: Dict[str, ModuleType] = {}
         self.last = ""
         self.in_zygote = False
@@ -179,7 +178,6 @@ def end_watching() -> None:
     _notes.in_zygote = False
     _notes.begin_module = _notes.end_module = _ignore
     _notes.before = frozenset(sys.modules)
-    _notes.ours = [name for name in sys.modules if top_level_package(name) == "jupyter_smx"]
     _notes.watched = frozenset(filter(_is_watched, map(top_level_package, _notes.before)))
 
 
@@ -208,10 +206,7 @@ def wrap_asked(wrap: Callable[[Callable[[str], None]], Callable[[str], None]]) -
 
 def hide_agent_modules() -> None:
     """Take this package away from the job's imports: its own jupyter_smx may be another one."""
-    for name in _notes.ours:
-        module = sys.modules.pop(name, None)
-        if module is not None:
-            _notes.hidden[name] = module
+    _notes.hidden.update(_take_modules())
 
 
 @contextlib.contextmanager

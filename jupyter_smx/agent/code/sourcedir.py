@@ -17,7 +17,6 @@ import fcntl
 import os
 import shutil
 import sys
-import tarfile
 from typing import TYPE_CHECKING, AbstractSet, Any, Dict, Iterator, List, Optional, Set
 
 from jupyter_smx.agent.code import imports, reuse_files
@@ -28,6 +27,8 @@ from jupyter_smx.agent.stores import digest
 from jupyter_smx.agent.system.files import host_layout
 
 if TYPE_CHECKING:
+    import tarfile
+
     from jupyter_smx.agent.frames import SourceDirSpec
 
 _PIECE = 1 << 20
@@ -188,6 +189,8 @@ def _make_spare_archive(home: str) -> None:
 
 
 def _unpack(source: SourceDirSpec, tree: str) -> None:
+    import tarfile  # noqa: PLC0415 - see agent/forkserver/job_modules
+
     part = tree + ".part"
     shutil.rmtree(part, ignore_errors=True)
     os.makedirs(part, mode=0o700)

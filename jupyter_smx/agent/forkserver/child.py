@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, List, NamedTuple, Tuple, cast
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import execute, import_effects, imports
 from jupyter_smx.agent.contract import scriptmode
-from jupyter_smx.agent.forkserver import contract_writer, job_process
+from jupyter_smx.agent.forkserver import contract_writer, job_modules, job_process
 from jupyter_smx.agent.system.interpreter import clocks, random_generators
 from jupyter_smx.agent.system.processes import environment, process, threads
 from jupyter_smx.agent.system.resources import cgroups
@@ -122,10 +122,12 @@ def run_child(sock: socket.socket, setup: ChildSetup) -> None:
 
     def begin() -> int:
         prepare(setup)
+        job_modules.load_while_waiting(sock)
         try:
             message = cast("ChildMessage", wire.receive(sock).header)
         except (EOFError, OSError):
             os._exit(0)
+        job_modules.load_for_job(message, setup.place)
         job = job_process.JobRun(sock, message, setup.place, setup.notes)
         return job.run(job.prepare)
 

@@ -15,14 +15,12 @@ from jupyter_smx.agent.code import execute, import_effects, imports, sourcedir, 
 from jupyter_smx.agent.code.environ import job_changes, late_changes
 from jupyter_smx.agent.code.environ import reasons as preload_reasons
 from jupyter_smx.agent.code.installs import sent_files, sent_functions
-from jupyter_smx.agent.code.requirements.install import install as install_requirements
 from jupyter_smx.agent.contract import distribution, script, scriptmode, tfconfig
 from jupyter_smx.agent.contract import entry_point as entry
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
 from jupyter_smx.agent.errors import RefusalError
-from jupyter_smx.agent.forkserver import child_protocol, reexec
+from jupyter_smx.agent.forkserver import child_protocol, job_modules
 from jupyter_smx.agent.forkserver.contract_writer import DISK_WRITER, ContractWriter
-from jupyter_smx.agent.launchers import mpi, parameter_server, spark, torchrun
 from jupyter_smx.agent.paths import HostInfo, output_folders
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.interpreter import clocks
@@ -186,7 +184,7 @@ class JobRun:
         """Prepare all that the code needs; start a new interpreter if this one has other packages."""
         self.write_contract()
         self._give_up_preloads()
-        has_other = install_requirements(self.spec, self.host_info, self.code)
+        has_other = bool(self.spec["requirements"]) and self._install_requirements()
         python = self._make_environment()
         if has_other or self.restarts or python:
             message: ChildMessage = {
@@ -197,9 +195,19 @@ class JobRun:
             }
             state = {"message": message, "place": self.host_info._asdict(), "notes": self.result.report["errors"]}
             state.update(awake=self.awake, missing_preloads=self.result.report["missing_preloads"])
+            with imports.agent_modules():
+                from jupyter_smx.agent.forkserver import reexec  # noqa: PLC0415 - as in job_modules
+
             reexec.exec_interpreter(self.sock, state, python)
         self.late_changes = late_changes.LateChanges()
         imports.wrap_asked(self.late_changes.around)
+
+    def _install_requirements(self) -> bool:
+        """Install the job's requirements; True if this process has imported another version of one of them."""
+        with imports.agent_modules():
+            from jupyter_smx.agent.code.requirements import install  # noqa: PLC0415 - as in job_modules
+
+        return install.install(self.spec, self.host_info, self.code)
 
     def _make_environment(self) -> str:
         """Create an environment if the job's code installs packages; return its Python if the code must run with it.
@@ -285,6 +293,9 @@ class JobRun:
         found = distribution.host_distribution(self.spec, self.host_info)
         if found is None or found.runner != tfconfig.PARAMETER_SERVER:
             return True
+        with imports.agent_modules():
+            from jupyter_smx.agent.launchers import parameter_server  # noqa: PLC0415 - as in job_modules
+
         asked = bool(self.spec["distribution"])
         return parameter_server.run_with_server(found.hosts, self.host_info, self.result, asked=asked)
 
@@ -353,6 +364,9 @@ class JobRun:
         if found is None or (found.runner == "pyspark" and self._join_spark_cluster(found)):
             execute.execute(code, self.main, first_line, self.result)
             if found is not None:
+                with imports.agent_modules():
+                    from jupyter_smx.agent.launchers import spark  # noqa: PLC0415 - as in job_modules
+
                 spark.add_worker_exception(self.result.report)
         elif found.runner == "pyspark":
             return
@@ -367,6 +381,9 @@ class JobRun:
 
     def _join_spark_cluster(self, found: distribution.Distribution) -> bool:
         """Do this host's part of a Spark cluster; True in the process that runs the script."""
+        with imports.agent_modules():
+            from jupyter_smx.agent.launchers import spark  # noqa: PLC0415 - as in job_modules
+
         try:
             return spark.run_host_part(spark.HostPart(found, self.spec, self.host_info, self.folder, self.first_line))
         except RefusalError as refusal:
@@ -384,6 +401,9 @@ class JobRun:
 
     def _run_ranks(self, found: distribution.Distribution, code: types.CodeType) -> None:
         """Run the code in several processes, by the launcher that the distribution names."""
+        with imports.agent_modules():
+            from jupyter_smx.agent.launchers import mpi, torchrun  # noqa: PLC0415 - as in job_modules
+
         try:
             if found.runner == "mpi":
                 words = self._interpreter_arguments()
@@ -438,6 +458,9 @@ def resume(words: List[str]) -> NoReturn:
     sock = socket.socket(fileno=int(words[0]))
 
     def begin() -> int:
+        job_modules.load_all()
+        from jupyter_smx.agent.forkserver import reexec  # noqa: PLC0415 - as in job_modules
+
         state = reexec.restore_state(sock, int(words[1]))
         redirect_output(os.dup(1), os.dup(2))
         job = JobRun(sock, state["message"], HostInfo(**state["place"]), state["notes"])

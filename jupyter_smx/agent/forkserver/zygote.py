@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import warnings
 from collections import deque
 from typing import Any, Deque, Dict, List, NoReturn, Optional, Tuple
@@ -19,7 +20,7 @@ from typing import Any, Deque, Dict, List, NoReturn, Optional, Tuple
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import execute
 from jupyter_smx.agent.code.environ import reads as environ_reads
-from jupyter_smx.agent.forkserver import child, fork_safety, preload
+from jupyter_smx.agent.forkserver import child, fork_safety, job_modules, preload
 from jupyter_smx.agent.paths import ML, HostInfo
 from jupyter_smx.agent.system.isolation import mounts
 from jupyter_smx.agent.system.processes import process, threads
@@ -58,6 +59,7 @@ class Zygote:
         self.children: Dict[int, int] = {}
         self.adopted: List[int] = []
         self.tasks = 0
+        self.has_job_modules = False
         self.wake_in, self.wake_out = socket.socketpair()
         for end in (self.wake_in, self.wake_out):
             end.setblocking(False)
@@ -75,6 +77,8 @@ class Zygote:
             self.send({"event": "ready"})
             return True
         gc.disable()
+        if self.settings["modules"]:
+            self.load_job_modules()
         threads.show(self.settings["threads"])
         environ_reads.expect(self.settings["of_every_job"])
         imported = fork_safety.import_all(self.settings["modules"], self.settings["preload_memory"])
@@ -94,13 +98,26 @@ class Zygote:
         self.send(dict(preload.report(imported), event="ready"))
         return True
 
+    def load_job_modules(self) -> None:
+        """Load what few jobs need, for the children to come."""
+        self.has_job_modules = True
+        with contextlib.suppress(ImportError, OSError):  # the jobs that need it report that
+            job_modules.load_all()
+        gc.freeze()
+
     def serve(self) -> NoReturn:
         """Handle requests of the agent and exits of children until the agent is gone."""
         signal.set_wakeup_fd(self.wake_out.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_ignored: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        spawns = self.settings["start_method"] == "spawn"
+        due = None if self.has_job_modules or spawns else time.monotonic() + job_modules.START
         while True:
-            ready = select.select([self.control, self.wake_in], [], [])[0]
+            wait = None if due is None else max(0.0, due - time.monotonic())
+            ready = select.select([self.control, self.wake_in], [], [], wait)[0]
+            if wait == 0:
+                due = None
+                self.load_job_modules()
             if self.wake_in in ready:
                 with contextlib.suppress(BlockingIOError):
                     self.wake_in.recv(4096)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 import time
@@ -79,6 +78,8 @@ def stat_file(name: str, path: str) -> ChannelFile:
 
 def hash_file(file: IO[bytes]) -> str:
     """Return the SHA-256 of the rest of an open file, read in pieces to save memory."""
+    import hashlib  # noqa: PLC0415 - see agent/forkserver/job_modules
+
     digest = hashlib.sha256()
     for piece in iter(lambda: file.read(_PIECE), b""):
         digest.update(piece)
@@ -120,6 +121,8 @@ def map_parallel(read: Callable[[_Result], DigestRow], found: List[_Result], siz
 
 def channel_digest(rows: List[DigestRow]) -> str:
     """Hash the rows of a channel: name, size, and what stands for the content, sorted by name."""
+    import hashlib  # noqa: PLC0415 - see agent/forkserver/job_modules
+
     digest = hashlib.sha256()
     for name, size, mark in sorted(rows):
         digest.update(f"{name}\0{size}\0{mark}\n".encode(errors="surrogateescape"))

@@ -1,0 +1,44 @@
+"""What few jobs need is loaded after a zygote is ready, and never from the files of a user's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from source_archives import packed
+
+from jupyter_smx.agent.forkserver import job_modules
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from far_side import Agent
+
+LOADED = "import sys, jupyter_smx.agent.forkserver.zygote; print(' '.join(sys.modules))"
+NEEDED_LATER = {"csv", "platform", "subprocess", "tarfile", "hashlib", "tempfile"}
+"""Modules of Python that a zygote does not need to be ready."""
+
+
+def test_a_zygote_loads_nothing_at_its_start_that_few_jobs_need() -> None:
+    words = [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {LOADED}"]
+    loaded = set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
+    assert not loaded & {*job_modules.NAMES, *NEEDED_LATER}
+
+
+def test_a_zygote_loads_them_for_the_jobs_to_come_even_if_it_is_never_idle(agent: Agent) -> None:
+    print_loaded = f"import sys; print(not {NEEDED_LATER!r} - set(sys.modules))"
+    eventually_blocking(lambda: agent.run(print_loaded)["text"] == "True\n")
+
+
+def test_the_first_job_loads_them_before_it_can_find_files_of_the_users(
+    start_agent: Callable[..., Agent], tmp_path: Path
+) -> None:
+    """A new interpreter needs ``tempfile``, whose name a file of this job has."""
+    script = "import os; print(os.environ['PYTHONHASHSEED'])"
+    source = packed(tmp_path, {"train.py": script, "tempfile.py": "raise ValueError('of the user')\n"})
+    fields = {"source_dir": source, "entry_point": "train.py", "environment": {"PYTHONHASHSEED": "7"}}
+    record = start_agent().run(script, **fields)
+    assert (record["exit_code"], record["text"]) == (0, "7\n"), record

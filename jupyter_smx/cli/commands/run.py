@@ -30,7 +30,7 @@ from jupyter_smx.kernel.request import payload
 from jupyter_smx.kernel.request.builders import request_from_options
 from jupyter_smx.kernel.request.cell import CellSyntaxError
 from jupyter_smx.kernel.request.grid import Grid, expand_sweep
-from jupyter_smx.kernel.request.origin import revision_of
+from jupyter_smx.kernel.request.origin import RevisionReader
 from jupyter_smx.kernel.request.request import SubmissionContext, current_folder
 from jupyter_smx.kernel.request.script import absolute_folder, entry_point_of, read_script
 from jupyter_smx.kernel.subcommands.job_subcommands import document
@@ -186,7 +186,7 @@ def _spec(path: str, kind: Kind, options: LineOptions, context: CliContext) -> t
         python=sys.executable,
         python_version=payload.python_version(),
         folder=folder,
-        revision=revision_of(folder),
+        revision=RevisionReader().read(folder),
         interpreters_of=context.client.interpreters_of,
         image_engine=context.client.image_engine,
     )

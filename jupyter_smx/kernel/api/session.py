@@ -24,7 +24,7 @@ from jupyter_smx.kernel.handles.job import Job
 from jupyter_smx.kernel.logs import reader as log
 from jupyter_smx.kernel.request import interpreters, payload
 from jupyter_smx.kernel.request.code_files import CodeFiles
-from jupyter_smx.kernel.request.origin import cell_id_of, notebook_of, revision_of
+from jupyter_smx.kernel.request.origin import RevisionReader, cell_id_of, notebook_of
 from jupyter_smx.kernel.request.request import SubmissionContext, current_folder
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.name import job_name
@@ -96,6 +96,7 @@ class Session:
         self._pending_bindings: list[Job] = []
         self._jobs_without_tail: set[str] = set()
         self._has_noted_records = False
+        self._revisions = RevisionReader()
         self._submission = threading.local()
         """``card`` is of what this thread submits; None after it was shown."""
         client.before_start = self._show_start
@@ -117,7 +118,7 @@ class Session:
             folder=folder,
             notebook=notebook_of(self.namespace),
             cell_id=cell_id_of(self.shell),
-            revision=revision_of(folder),
+            revision=self._revisions.read(folder),
             namespace=self.namespace,
             interpreters_of=self.client.interpreters_of,
             image_engine=self.client.image_engine,

@@ -12,9 +12,9 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import __version__, errors, wire
-from jupyter_smx.agent.controller_connection import ControllerEndpoint
+from jupyter_smx.agent.forkserver.spawn import spawn
 from jupyter_smx.agent.host import config as hostconfig
-from jupyter_smx.agent.host.host import Host, Isolation
+from jupyter_smx.agent.host.host_isolation import Isolation
 from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, QUEUES, HostFolder
@@ -24,6 +24,7 @@ from jupyter_smx.agent.system.processes.event_loop import READ
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.forkserver.spawn import SpawnedZygote
+    from jupyter_smx.agent.host.host import Host
 
 
 def claim(folder: HostFolder) -> bool:
@@ -231,14 +232,22 @@ def serve(
 
     ``first`` is the process of its first zygote, if it is started. The host ends when ``parent_fd``, a pipe, closes.
     """
-    host = Host(config, folder, _isolate(config, folder), process.entry())
-    ControllerEndpoint(host, listen(folder))
-    host.fork_server.on_ready = lambda: _announce_ready(host, ready_fd)
+    isolation = _isolate(config, folder)
+    if first is None:
+        first = spawn(process.entry(), isolation.zygote_environment(folder))
+    # To load the rest takes about as long as the zygote takes to come up, and to fork a child; see `serve`.
+    from jupyter_smx.agent.host.host import Host  # noqa: PLC0415 - as said
+
+    host = Host(config, folder, isolation, process.entry())
     host.loop.on_signal(signal.SIGTERM, host.give_notice)
     host.loop.on_signal(signal.SIGUSR1, lambda: host.shut_down("the engine announced the end of this host"))
+    host.fork_server.on_ready = lambda: _announce_ready(host, ready_fd)
+    host.fork_server.start(list(config.preload), first)
+    from jupyter_smx.agent.controller_connection import ControllerEndpoint  # noqa: PLC0415 - as said
+
+    ControllerEndpoint(host, listen(folder))
     if parent_fd is not None:
         _watch_parent(host, parent_fd)
-    host.fork_server.start(list(config.preload), first)
     host.packages.read_ahead()
     host.check_deadline()
     gc.freeze()  # all that is loaded now stays; only garbage of later jobs is worth a collection

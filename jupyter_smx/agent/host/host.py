@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import socket
 import sys
 from collections import deque
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional
 
 from jupyter_smx.agent.channels.channel_types import ChannelCapabilities
 from jupyter_smx.agent.code import sourcedir
@@ -30,77 +29,22 @@ from jupyter_smx.agent.stores.input_cache import InputCache
 from jupyter_smx.agent.system.files import host_layout, rmtree, short_path
 from jupyter_smx.agent.system.isolation import host_cleanup
 from jupyter_smx.agent.system.isolation.mounts import Mounts
-from jupyter_smx.agent.system.processes import environment, process
+from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import Loop
 from jupyter_smx.agent.system.processes.forked_task import ForkedTask
 from jupyter_smx.agent.system.resources import cgroups, disk, machine, network
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import CompleteSpec
+    from jupyter_smx.agent.host.host_isolation import Isolation
     from jupyter_smx.agent.host.job_entry import JobEntry
     from jupyter_smx.agent.stores.digest import DigestCache
     from jupyter_smx.agent.system.files.host_folder import HostFolder
-    from jupyter_smx.agent.system.isolation.opt_ml_links import SharedOptMl
     from jupyter_smx.agent.system.processes.event_loop import Timer
 
 _MAX_FORGOTTEN = 64
 
 EventListener = Callable[[Dict[str, Any]], None]
-
-
-class Isolation:
-    """How jobs see this host: ``namespace`` with a real ``/opt/ml``, or ``variables`` and the reason why not.
-
-    In a namespace a reason says why jobs have the machine's ``/``. With ``links`` the machine's ``/opt/ml`` leads to
-    this host, always or while it runs a job (``opt_ml``); everything else is as with ``variables``.
-
-    In a ``container`` the world of the host was made before its agent, which mounts nothing there.
-
-    ``machine`` is the name of the machine outside; in a namespace this process has the host's own name. ``store`` is
-    where this process alone writes to the inputs that the host keeps, '' where it cannot mount anything.
-    """
-
-    def __init__(
-        self,
-        mode: str,
-        reason: str = "",
-        hidden: Tuple[Tuple[str, str], ...] = (),
-        machine: str = "",
-        store: str = "",
-        opt_ml: Optional[SharedOptMl] = None,
-    ) -> None:
-        self.mode = mode
-        self.opt_ml = opt_ml
-        self.store = store
-        self.machine = machine or socket.gethostname()
-        self.reason = reason
-        self.hidden = hidden
-        self.hosts_file = self._identity()
-
-    @staticmethod
-    def _identity() -> Tuple[int, int]:
-        try:
-            found = os.stat("/etc/hosts")
-        except OSError:
-            return (0, 0)
-        return (found.st_dev, found.st_ino)
-
-    def is_intact(self) -> bool:
-        """Return True if the host's ``/etc/hosts`` is still in place; a rename over it from outside removes it."""
-        return self.mode != "namespace" or self._identity() == self.hosts_file
-
-    def has_own_namespaces(self) -> bool:
-        """Return True if ``/opt/ml``, shared memory and message queues belong to this host alone."""
-        return self.mode in ("namespace", "container")
-
-    def has_own_root(self) -> bool:
-        """Return True if the host's jobs have a ``/`` of their own, with all that the machine's has."""
-        return self.mode == "namespace" and not self.reason
-
-    def has_own_tmp(self) -> bool:
-        """Return True if the host's jobs have a ``/tmp`` of their own."""
-        hides = any(prefix == "/tmp" for prefix, _real in self.hidden)  # noqa: S108 - asked, not used
-        return hides or self.mode == "container"
 
 
 class Host:
@@ -138,11 +82,8 @@ class Host:
         self._deadline_timer: Optional[Timer] = None
         self._baseline = host_cleanup.take_baseline(self.folder, private=self.is_private())
         begin = self._zygote_settings(entry)
-        # What jobs call this folder; with a /tmp of their own they need no name for it.
-        self._name = folder.root if isolation.has_own_tmp() else short_path.make_short_path(folder)
-        # A /tmp of their own is bound to the host's folder.
-        tmp = "/tmp" if isolation.has_own_tmp() else os.path.join(self._name, os.path.basename(folder.tmp))  # noqa: S108
-        inherited = environment.zygote_environment(os.environ, tmp)
+        self._name = isolation.shown_folder(folder)
+        inherited = isolation.zygote_environment(folder)
         self._tmp = inherited["TMPDIR"]
         self.fork_server = ForkServerPool(self.loop, folder.slots, begin, inherited)
         self.fork_server.on_preload = self._on_preload

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import subprocess
 import sys
 from typing import IO, TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -17,6 +16,8 @@ from jupyter_smx.agent.stores.worker_environment import worker_environment
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
+    import subprocess
+
     from jupyter_smx.agent.frames import ChannelSpec, ShareSpec
     from jupyter_smx.agent.stores.input_cache import CacheEntry, InputCache
 
@@ -91,6 +92,8 @@ class FsspecWorker:
                 f"Install the missing packages in one of them: pip install {filesystems.required_packages(source)}; "
                 "for containers, when the image is built."
             )
+        import subprocess  # noqa: PLC0415 - an agent starts in less time without it
+
         python = self._pythons[0]
         is_ours = python == sys.executable
         given = self._options.environment or {}

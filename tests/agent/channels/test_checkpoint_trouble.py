@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -290,7 +291,7 @@ def test_a_machine_that_has_too_much_to_do_uses_up_no_interpreter(
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     with monkeypatch.context() as patch:
-        patch.setattr(worker_client.subprocess, "Popen", busy)
+        patch.setattr(subprocess, "Popen", busy)
         (found,) = store.delete(["a"])
     assert (found.status, found.message) == (
         UNREACHABLE,

@@ -28,6 +28,16 @@ def test_a_zygote_loads_nothing_at_its_start_that_few_jobs_need() -> None:
     assert not loaded & {*job_modules.NAMES, *NEEDED_LATER}
 
 
+def test_an_agent_loads_neither_its_host_nor_jobs_before_its_first_zygote_starts() -> None:
+    code = LOADED.replace("forkserver.zygote", "startup")
+    words = [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"]
+    loaded = set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
+    late = {
+        f"jupyter_smx.agent.{name}" for name in ("host.host", "job.job", "controller_connection", "forkserver.pool")
+    }
+    assert not loaded & {*late, *NEEDED_LATER}
+
+
 def test_a_zygote_loads_them_for_the_jobs_to_come_even_if_it_is_never_idle(agent: Agent) -> None:
     print_loaded = f"import sys; print(not {NEEDED_LATER!r} - set(sys.modules))"
     eventually_blocking(lambda: agent.run(print_loaded)["text"] == "True\n")

@@ -16,7 +16,8 @@ from jupyter_smx.agent import startup
 from jupyter_smx.agent.channels import fastfile
 from jupyter_smx.agent.channels.channel_types import ChannelCapabilities, StageResult
 from jupyter_smx.agent.host import config as hostconfig
-from jupyter_smx.agent.host.host import Isolation, host_info
+from jupyter_smx.agent.host.host import host_info
+from jupyter_smx.agent.host.host_isolation import Isolation
 from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, SKELETON, HostFolder
 from jupyter_smx.agent.system.isolation import host_cleanup, mounts, namespace

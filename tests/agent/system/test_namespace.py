@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from far_side import ROOT
 
-from jupyter_smx.agent.host.host import Isolation
+from jupyter_smx.agent.host.host_isolation import Isolation
 from jupyter_smx.agent.system.files.host_folder import HostFolder
 from jupyter_smx.agent.system.isolation import namespace
 

@@ -44,7 +44,7 @@ class RenewalStep(Enum):
 def keep_seconds(pool: Cluster, job: Job | None) -> int:
     """Return the keep-alive of a pool in seconds; after its job, while it has one."""
     if pool.state is ClusterState.IN_USE and job is not None:
-        return keep_alive.keep_alive_after(job.spec, pool)
+        return keep_alive.keep_alive_after(job.wanted_keep_alive(), pool)
     return keep_alive.pool_keep_alive(pool)
 
 

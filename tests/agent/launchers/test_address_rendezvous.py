@@ -148,4 +148,8 @@ def test_hosts_that_share_one_of_several_machines_are_named() -> None:
 def test_hosts_of_one_machine_share_its_memory_and_hosts_of_several_share_each_ones() -> None:
     one = host_info(algo_1="127.3.4.1", algo_2="127.3.4.2")
     mixed = host_info(algo_1="10.0.0.5", algo_2="10.0.0.6", algo_3="10.0.0.5")
-    assert (one.hosts_per_machine(), mixed.hosts_per_machine(), mixed._replace(host="algo-2").hosts_per_machine()) == (2, 2, 1)
+    assert (one.hosts_per_machine(), mixed.hosts_per_machine(), mixed._replace(host="algo-2").hosts_per_machine()) == (
+        2,
+        2,
+        1,
+    )

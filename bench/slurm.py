@@ -1,13 +1,16 @@
 """Hosts on nodes of a Slurm cluster beside hosts of this machine: warm and cold starts, bulk beside ``srun cat``.
 
+Beside them: ``srun`` in a held allocation, and submitit if it is installed, which submits a batch job for each call.
 The cluster is the one of the test world: another network, other users and processes, this kernel and these processors.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import secrets
+import shutil
 import statistics
 import subprocess
 import sys
@@ -30,6 +33,19 @@ sys.path.insert(0, os.fspath(Path(__file__).parents[1] / "tests"))
 
 ENGINES = {"local": "--engine local", "slurm": "--engine slurm --max-run 10m"}
 COLD_STARTS = 5
+AWAY = 60.0
+"""Seconds for which the scheduler does not answer."""
+_SUBMITIT = ("submitit", "cloudpickle", "typing_extensions")
+"""What the account needs for submitit: packages and modules without compiled parts."""
+_SUBMIT = """\
+import os, time, submitit
+executor = submitit.AutoExecutor(folder=os.path.expanduser("~/submitit"), cluster="slurm")
+executor.update_parameters(timeout_min=5, cpus_per_task=1, slurm_additional_parameters={{"nodelist": {node!r}}})
+for _ in range({count}):
+    began = time.time()
+    job = executor.submit(time.time)
+    print("took", job.result() - began, time.time() - began)
+"""
 BULK = 30_000_000
 """Bytes of the file that goes to a node and comes back; the disk of a node has 256 MiB, and keeps some copies."""
 _COPY = """\
@@ -49,11 +65,12 @@ def run(options: argparse.Namespace) -> None:
     from worlds.slurm.slurm_world import SlurmWorld  # noqa: PLC0415 - needs the tests' folder on the path
 
     with tempfile.TemporaryDirectory(prefix="smx-") as folder:
-        world = SlurmWorld.create(Path(folder, "w"))
+        world = SlurmWorld.create(Path(folder, "w"), shared_home=True)  # for submitit; hosts are in /tmp all the same
         try:
             with _configured(world, Path(folder)), notebook() as shell:
                 _warm(shell, options)
                 _direct(world, options)
+                _submitit(world)
                 _bulk(shell, world, Path(folder))
                 _away(shell, world)
                 _cold(shell, 1)
@@ -117,6 +134,29 @@ def _direct(world: SlurmWorld, options: argparse.Namespace) -> None:
     print(f"srun in a held allocation: p50 {statistics.median(times):.0f} ms")
 
 
+def _submitit(world: SlurmWorld) -> None:
+    """Measure calls of submitit, from the login node to the function on an idle node and to the result."""
+    found = [importlib.util.find_spec(name) for name in _SUBMITIT]
+    origins = [Path(spec.origin) for spec in found if spec is not None and spec.origin is not None]
+    if len(origins) < len(_SUBMITIT):
+        print("submitit: not installed here, not measured")
+        return
+    release_all(client())
+    library = world.login.home / "lib"
+    for origin in origins:
+        if origin.name == "__init__.py":
+            shutil.copytree(origin.parent, library / origin.parent.name)
+        else:
+            shutil.copy(origin, library)
+    node = world.nodes[0].host_name
+    script = _SUBMIT.format(node=node, count=COLD_STARTS)
+    said = world.login.run(f"PYTHONPATH=~/lib {world.login.python} -", text=script, timeout=300.0).stdout
+    rows = [line.split()[1:] for line in said.splitlines() if line.startswith("took ")]  # submitit prints, too
+    starts, results = zip(*(map(float, row) for row in rows), strict=True)
+    print(f"submitit, a batch job for each call: {', '.join(f'{value * 1000:.0f}' for value in starts)} ms")
+    print(f"  to the result: p50 {statistics.median(results):.1f} s")
+
+
 def _bulk(shell: Any, world: SlurmWorld, folder: Path) -> None:
     """Carry a file to a node and a model back, and let ``srun cat`` carry as much, three times in turns."""
     path = folder / "bulk.bin"
@@ -151,14 +191,21 @@ def _cat(world: SlurmWorld, path: Path, *, into: bool) -> float:
 
 
 def _away(shell: Any, world: SlurmWorld) -> None:
-    """Measure warm starts while the scheduler does not answer."""
+    """Measure warm starts while the scheduler does not answer, for all of the time."""
     run_one(shell, ENGINES["slurm"])
+    found = []
     world.freeze_daemon(world.login, "slurmctld")
     try:
-        found = [run_one(shell, ENGINES["slurm"]) for _ in range(20)]
+        end = time.monotonic() + AWAY
+        while time.monotonic() < end:
+            time.sleep(PAUSE)
+            found.append(run_one(shell, ENGINES["slurm"]))
     finally:
         world.thaw_daemon(world.login, "slurmctld")
-    print(f"warm without an answer of slurmctld: p50 {percentile(spans(found, 'cell', 'first_line'), 0.5):.2f} ms")
+    cold = sum(not row["warm"] for row in found)
+    middle, last = (percentile(spans(rows, "cell", "first_line"), 0.5) for rows in (found, found[-20:]))
+    print(f"slurmctld away for {AWAY:.0f} s: {len(found)} jobs, {cold} of them cold")
+    print(f"  warm start p50 {middle:.2f} ms, the last 20 {last:.2f} ms")
 
 
 def _cold(shell: Any, hosts: int) -> None:

@@ -31,6 +31,7 @@ def test_a_notebook_runs_unmodified(sdk: AwsClient, order: str) -> None:
         CELLS
         + steps
         + '''
+names.clear()  # until then it is a client of AWS
 cell("""
 from sagemaker.sklearn import SKLearn
 session = sagemaker.Session()

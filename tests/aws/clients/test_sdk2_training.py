@@ -48,23 +48,23 @@ def test_the_second_fit_reuses_the_warm_pool(sdk: AwsClient) -> None:
     ran = sdk.run(
         ESTIMATOR
         + """
-import time
 made = estimator(keep_alive_period_in_seconds=600)
 made.fit()
 first = made.latest_training_job.name
-begin = time.time()
+print("again")
 made.fit()
 describe = sagemaker.Session().sagemaker_client.describe_training_job
 second = made.latest_training_job.name
 about = describe(TrainingJobName=second)
-began = about["TrainingStartTime"].timestamp() - begin
-result = [began, describe(TrainingJobName=first)["WarmPoolStatus"], about["WarmPoolStatus"]["Status"], second]
+start = (about["TrainingStartTime"] - about["CreationTime"]).total_seconds()
+result = [start, describe(TrainingJobName=first)["WarmPoolStatus"], about["WarmPoolStatus"]["Status"], second]
 made.latest_training_job.update(made, resource_config={"KeepAlivePeriodInSeconds": 0})
 result.append(describe(TrainingJobName=second)["WarmPoolStatus"]["Status"])
 """
     )
-    began, first, second, name, released = ran.result
-    assert began < 1.5 + 3.0, "on a shared machine the SDK itself takes longer than its 0.8 s"
+    start, first, second, name, released = ran.result
+    assert start < 1.0, "what the SDK does before is not ours"
+    assert "Reusing a warm pool" in ran.output.split("again", 1)[1]
     assert (first["Status"], first["ReusedByJob"]) == ("Reused", name)
     assert (second, released) == ("Available", "Terminated")
 

@@ -24,6 +24,7 @@ from jupyter_smx.aws.job_records import ControllerRecords
 from jupyter_smx.aws.logs.service import make_service as make_logs
 from jupyter_smx.aws.protocol.models import load_model
 from jupyter_smx.aws.s3.handler import S3Handler
+from jupyter_smx.aws.s3.storage.temporary_file import remove_temporary_files
 from jupyter_smx.aws.sagemaker.service import make_service as make_sagemaker
 from jupyter_smx.aws.sagemaker.settings import ImageRule, SageMakerSettings
 from jupyter_smx.aws_endpoint.endpoint_file import HOST, endpoint_path, ensure_endpoint
@@ -107,6 +108,7 @@ def _front(endpoint: Endpoint, settings: SmxAws) -> Front:
     secrets = {endpoint.access_key: endpoint.secret_key}
     buckets = controller_launch.chosen_data_dir() / "s3"
     buckets.mkdir(mode=0o700, parents=True, exist_ok=True)
+    remove_temporary_files(buckets)  # of a front that was killed
     services = (make_sts(), make_iam(), *make_job_services(settings, buckets))
     for service in services:  # the first request of a client must not wait for a model
         load_model(service.name)

@@ -58,6 +58,14 @@ def test_a_shell_that_evaluates_env_reaches_the_front_and_goes_back() -> None:
     assert "JUPYTER_SMX_AWS" not in back.stdout
 
 
+def test_a_start_removes_the_unfinished_uploads_of_a_front_that_was_killed(data_folder: Path) -> None:
+    left = data_folder / "s3" / ".smx" / "temporary" / "upload"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    process.start_front(quiet)
+    assert not left.exists()
+
+
 def test_one_front_runs_and_a_second_start_finds_it(data_folder: Path) -> None:
     first, second = (process.start_front(quiet) for _ in range(2))
     assert first == second

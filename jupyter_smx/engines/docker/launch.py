@@ -234,7 +234,7 @@ class ClusterLaunch:
     async def _wait_ready(self, container: str, host: str, bounds: Mapping[str, int]) -> None:
         folder, see = self._folders.host(self._cluster, host), partial(self._check_running, container, host)
         if bounds:
-            # The rest that agent and zygote load, while the daemon does this, takes less than a period of the limit.
+            # The agent has loaded its slowest part; its zygote starts while the daemon does this.
             await probe_container.wait_for_file(folder.is_claimed, see)
             await self._apply_limits(container, bounds, see)
         await probe_container.wait_for_file((folder.path / host_layout.PROCESS).exists, see)

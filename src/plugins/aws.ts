@@ -8,21 +8,18 @@ import { Widget } from '@lumino/widgets';
 
 import { loadTranslation } from './translation';
 
-/** The option of the page that the Jupyter server sets where kernels and terminals inherit the variables. */
-export const AWS_OPTION = 'smxAws';
-
 export const awsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:aws',
   description: 'Says in the status bar when clients of Amazon SageMaker train here.',
   autoStart: true,
-  // Notebook 7 has none.
   optional: [IStatusBar, ITranslator],
   activate: (
     _app: JupyterFrontEnd,
     bar: IStatusBar | null,
     translator: ITranslator | null
   ): void => {
-    const address = PageConfig.getOption(AWS_OPTION);
+    // The Jupyter server sets it where kernels and terminals inherit the variables.
+    const address = PageConfig.getOption('smxAws');
     if (!bar || !address) {
       return;
     }
@@ -31,7 +28,7 @@ export const awsPlugin: JupyterFrontEndPlugin<void> = {
     item.addClass('jp-smx-aws');
     item.node.textContent = trans.__('AWS → local');
     item.node.title = trans.__(
-      'SageMaker clients in kernels and terminals of this server train here (%1), not on AWS. To reach AWS in a notebook: %smx aws off',
+      'SageMaker clients of new kernels and terminals train here (%1). Back to AWS in a notebook: %smx aws off',
       address
     );
     bar.registerStatusItem(awsPlugin.id, { item, align: 'left', rank: 21 });

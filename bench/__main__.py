@@ -1,7 +1,8 @@
-"""Print measured figures: warm starts, many jobs, memory, variables, inputs, GPUs, logs, pages, ranks, engines.
+"""Print measured figures: warm starts, many jobs, memory, variables, inputs, GPUs, logs, pages, ranks, engines, AWS.
 
     python -m bench [warm] [round_trip] [many] [memory] [send] [s3] [input] [gpu] [log] [lab] [cards] [heterogeneous]
-                    [torchrun] [docker] [ssh] [slurm] [compare --other CHECKOUT] [compare_pages --other CHECKOUT]
+                    [torchrun] [docker] [ssh] [slurm] [aws [--sdk FOLDER] [--long]] [compare --other CHECKOUT]
+                    [compare_pages --other CHECKOUT]
                     [--jobs 100] [--rounds 3] [--preload bare sklearn torch]
 
 Every figure of a row comes from one run on one machine; quote the ratios, not the milliseconds.
@@ -31,6 +32,7 @@ PARTS = (
     "docker",
     "ssh",
     "slurm",
+    "aws",
     "compare",
     "compare_pages",
 )
@@ -46,6 +48,8 @@ def main() -> None:
     parser.add_argument("--burst", type=int, default=1_000, help="jobs that are handed in at once")
     parser.add_argument("--soak", type=int, default=10_000, help="jobs over which memory is watched")
     parser.add_argument("--other", default="", help="another checkout, for compare, compare_pages and cards")
+    parser.add_argument("--sdk", default="", help="a folder with SageMaker's Python SDK 2 and its packages, for aws")
+    parser.add_argument("--long", action="store_true", help="wait for the end of a long job, too, for aws")
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
     if unknown:

@@ -75,8 +75,10 @@ class Front(Application):
     def find_handler(self, request: HTTPServerRequest, **_: Any) -> _HandlerDelegate:
         """Return what handles a request."""
         method = request.method or ""
+        head = _head(request)
+        scope = _scope_service(head)
         refusal = find_refusal(method, request.headers, self._port)
-        if refusal is None and is_for_s3(method, request.headers, _scope_service(request)):
+        if refusal is None and is_for_s3(method, request.headers, scope):
             return self.get_handler_delegate(request, self._s3.handler, self._s3.arguments)
         refusal = refusal or find_size_refusal(request.headers)
         if refusal is not None:
@@ -84,7 +86,8 @@ class Front(Application):
             return self.get_handler_delegate(request, RefusalHandler, arguments)
         if isinstance(request.connection, HTTP1Connection):  # a body without a length, too
             request.connection.set_max_body_size(MAX_BODY)
-        return self.get_handler_delegate(request, ServiceHandler, {"context": self._context})
+        arguments = {"context": self._context, "head": head, "scope": scope}
+        return self.get_handler_delegate(request, ServiceHandler, arguments)
 
 
 def make_front(
@@ -148,9 +151,11 @@ class ServiceHandler(_PlainHandler):
 
     _task: asyncio.Future[dict[str, Any]] | None = None
 
-    def initialize(self, context: FrontContext) -> None:
-        """Take what the handlers share."""
+    def initialize(self, context: FrontContext, head: RequestHead, scope: str) -> None:
+        """Take what the handlers share, the head of this request, and the service that its credential names."""
         self._context = context
+        self._head = head
+        self._scope = scope
 
     def on_connection_close(self) -> None:
         """End a call that only this client waits for."""
@@ -160,13 +165,10 @@ class ServiceHandler(_PlainHandler):
     async def _serve(self) -> None:
         request_id = self._context.new_id()
         target = RequestTarget("", "", "rest-json", "")
-        head = _head(self.request)
         try:
-            target = find_target(
-                self.request.path, self.request.headers, self.request.body, _scope_service(self.request)
-            )
+            target = find_target(self.request.path, self.request.headers, self.request.body, self._scope)
             digest = hashlib.sha256(self.request.body).hexdigest()
-            credential = check_signature(head, digest, self._context.secrets, self._context.clock())
+            credential = check_signature(self._head, digest, self._context.secrets, self._context.clock())
             _check_scope(target, credential)
             members = await self._perform(target, credential, digest)
             answer = write_answer(target, members, request_id)
@@ -218,10 +220,10 @@ def _head(request: HTTPServerRequest) -> RequestHead:
     return RequestHead(request.method or "", path, query, headers)
 
 
-def _scope_service(request: HTTPServerRequest) -> str:
+def _scope_service(head: RequestHead) -> str:
     """Return the service that a request's credential names, unchecked; "" without one."""
     try:
-        return read_credential(_head(request)).service
+        return read_credential(head).service
     except AwsError:
         return ""
 

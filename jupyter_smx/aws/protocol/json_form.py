@@ -153,36 +153,52 @@ def write_document(shape: Any, value: Any) -> Any:
     """Return the document of members: names as on the wire, numbers by their shapes; times and blobs stay objects."""
     if shape is None or getattr(shape, "is_document_type", False):
         return value
-    kind = shape.type_name
-    if kind == "structure":
-        return _write_structure(shape, value)
-    if kind == "list":
-        return [write_document(shape.member, item) for item in value]
-    if kind == "map":
-        return {key: write_document(shape.value, item) for key, item in value.items()}
-    return _write_scalar(shape, value)
+    write = _WRITERS.get(shape.type_name)
+    return value if write is None else write(shape, value)
 
 
-def _write_scalar(shape: Any, value: Any) -> Any:
-    if shape.type_name in ("float", "double"):
-        return float(value)
-    if shape.type_name == "timestamp" and shape.serialization.get("timestampFormat") == "iso8601":
-        return write_iso(value)
-    return value
+def _write_list(shape: Any, value: Any) -> list[Any]:
+    return [write_document(shape.member, item) for item in value]
+
+
+def _write_map(shape: Any, value: dict[str, Any]) -> dict[str, Any]:
+    return {key: write_document(shape.value, item) for key, item in value.items()}
+
+
+def _write_float(_: Any, value: Any) -> float:
+    return float(value)
+
+
+def _write_timestamp(shape: Any, value: Any) -> Any:
+    return write_iso(value) if shape.serialization.get("timestampFormat") == "iso8601" else value
 
 
 def _write_structure(shape: Any, value: dict[str, Any]) -> dict[str, Any]:
-    written = {}
+    written, members = {}, shape.members
     for name, item in value.items():
         if item is not None:
-            member = shape.members.get(name)
+            member = members.get(name)
             key = name if member is None else member.serialization.get("name", name)
             written[key] = write_document(member, item)
     return written
 
 
+_WRITERS: dict[str, Callable[[Any, Any], Any]] = {
+    "structure": _write_structure,
+    "list": _write_list,
+    "map": _write_map,
+    "float": _write_float,
+    "double": _write_float,
+    "timestamp": _write_timestamp,
+}
+"""By the type of a shape; values of the other types stay as they are."""
+_AS_IT_IS = frozenset((str, int, bool, type(None)))
+
+
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it."""
+    if type(value) in _AS_IT_IS:  # most of an answer
+        return value
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
@@ -191,6 +207,10 @@ def _plain(value: Any) -> Any:
         return write_epoch(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
+    return _plain_float(value) if isinstance(value, float) else value
+
+
+def _plain_float(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
@@ -9,12 +10,14 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from botocore.model import ShapeResolver
 from botocore.parsers import create_parser
 from botocore.serialize import create_serializer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_smx.aws.protocol import models
+from jupyter_smx.aws.protocol.json_form import format_json
 from jupyter_smx.aws.protocol.operations import read_members, write_answer
 from jupyter_smx.aws.protocol.targets import RequestTarget
 from jupyter_smx.aws.service import AwsError
@@ -149,3 +152,24 @@ def test_numbers_that_are_not_finite_reach_the_client() -> None:
     values = [point["Average"] for point in found["Datapoints"]]
     assert values[:2] == [math.inf, -math.inf]
     assert math.isnan(values[2])
+
+
+def test_a_document_has_words_for_what_json_lacks() -> None:
+    members = {"a": math.nan, "b": [math.inf, -math.inf], "c": {"d": b"bytes", "e": None, "f": True}, "g": EPOCH}
+    found = json.loads(format_json(None, members))
+    assert found == {"a": "NaN", "b": ["Infinity", "-Infinity"], "c": {"d": "Ynl0ZXM=", "f": True}, "g": 0}
+
+
+def test_times_and_numbers_have_the_form_of_their_shapes() -> None:
+    shapes = {
+        "Answer": {"type": "structure", "members": {name: {"shape": name} for name in ("Iso", "Epoch", "Rate", "Map")}},
+        "Iso": {"type": "timestamp", "timestampFormat": "iso8601"},
+        "Epoch": {"type": "timestamp"},
+        "Rate": {"type": "double"},
+        "Map": {"type": "map", "key": {"shape": "Name"}, "value": {"shape": "Iso"}},
+        "Name": {"type": "string"},
+    }
+    shape = ShapeResolver(shapes).get_shape_by_name("Answer")
+    found = json.loads(format_json(shape, {"Iso": EPOCH, "Epoch": EPOCH, "Rate": 2, "Map": {"first": EPOCH}}))
+    assert found == {"Iso": "1970-01-01T00:00:00Z", "Epoch": 0, "Rate": 2.0, "Map": {"first": "1970-01-01T00:00:00Z"}}
+    assert isinstance(found["Rate"], float)

@@ -214,10 +214,12 @@ class S3Handler(RequestHandler):
 
     def on_connection_close(self) -> None:
         """Remove a partial upload after the thread that writes to it ended."""
+        super().on_connection_close()  # ends the wait for the rest of the body
         self._is_abandoned = True
         body, writing = self._body, self._writing
         if body is None or self._is_acting:
             return  # the end of the request removes the file
+        self._pieces.clear()
         if writing is None or writing.done():
             body.discard()
         else:

@@ -42,6 +42,7 @@ class S3Server:
 
     root: Path
     port: int
+    loop: asyncio.AbstractEventLoop
     skew: list[float] = field(default_factory=lambda: [0.0])
 
     @property
@@ -67,6 +68,11 @@ class S3Server:
         request = AWSRequest(method, self.url + path, headers={**headers, "X-Amz-Content-SHA256": digest})
         SigV4Auth(Credentials(KEY, SECRET), "s3", "eu-central-1").add_auth(request)
         return dict(request.headers.items())
+
+    def running_requests(self) -> list[Any]:
+        """Return the tasks of handlers that did not end."""
+        coroutines: list[Any] = [task.get_coro() for task in asyncio.all_tasks(self.loop)]
+        return [coroutine for coroutine in coroutines if coroutine.__qualname__ == "RequestHandler._execute"]
 
     def send(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> tuple[int, bytes]:
         """Send a request as it is given, and return status and body."""
@@ -101,7 +107,7 @@ def running(root: Path) -> Iterator[S3Server]:
     thread.start()
     ready.wait()
     try:
-        yield S3Server(root, ends["port"], skew)
+        yield S3Server(root, ends["port"], ends["loop"], skew)
     finally:
         ends["loop"].call_soon_threadsafe(ends["stop"].set)
         thread.join()

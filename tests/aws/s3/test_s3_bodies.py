@@ -232,6 +232,7 @@ async def test_a_broken_upload_leaves_nothing(s3: S3Server) -> None:
         assert first.startswith(b"HTTP/1.1 100")
         connection.sendall(b"x" * 5_000_000)
     await eventually(lambda: not list((s3.root / ".smx/temporary").iterdir()))
+    await eventually(lambda: not s3.running_requests(), "the task of the handler ends")
     assert not s3.path("data", "a").exists()
 
 

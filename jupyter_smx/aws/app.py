@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 import uuid
@@ -33,7 +34,6 @@ from jupyter_smx.aws_endpoint.settings import read_settings
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Sequence
     from pathlib import Path
 
@@ -108,7 +108,7 @@ def _front(endpoint: Endpoint, settings: SmxAws) -> Front:
     secrets = {endpoint.access_key: endpoint.secret_key}
     buckets = controller_launch.chosen_data_dir() / "s3"
     buckets.mkdir(mode=0o700, parents=True, exist_ok=True)
-    remove_temporary_files(buckets)  # of a front that was killed
+    remove_temporary_files(buckets, socket.gethostname())  # of a front that was killed
     services = (make_sts(), make_iam(), *make_job_services(settings, buckets))
     for service in services:  # the first request of a client must not wait for a model
         load_model(service.name)

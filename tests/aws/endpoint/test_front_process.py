@@ -16,6 +16,7 @@ import pytest
 from traitlets.config import Config
 
 from jupyter_smx import controller_launch
+from jupyter_smx.aws.s3.storage.layout import temporary_folder
 from jupyter_smx.aws_endpoint import environment, process, switch
 from jupyter_smx.aws_endpoint.endpoint_file import HOST, ensure_endpoint, read_endpoint
 from jupyter_smx.model.errors import UnavailableError, ValidationError
@@ -59,7 +60,7 @@ def test_a_shell_that_evaluates_env_reaches_the_front_and_goes_back() -> None:
 
 
 def test_a_start_removes_the_unfinished_uploads_of_a_front_that_was_killed(data_folder: Path) -> None:
-    left = data_folder / "s3" / ".smx" / "temporary" / "upload"
+    left = Path(temporary_folder(data_folder / "s3", socket.gethostname())) / "upload"
     left.parent.mkdir(parents=True)
     left.touch()
     process.start_front(quiet)

@@ -52,6 +52,9 @@ class S3Server:
     def path(self, bucket: str, key: str = "") -> Path:
         return self.root / bucket / key
 
+    def temporary_files(self) -> list[Path]:
+        return list((self.root / ".smx/temporary").glob("*/*"))
+
     def client(self, secret: str = SECRET, **config: Any) -> Any:
         """Return botocore's client; one attempt, so that no test waits for another one."""
         options = {"retries": {"total_max_attempts": 1}, "s3": {"addressing_style": "path"}, **config}
@@ -120,8 +123,7 @@ def s3(tmp_path: Path) -> Iterator[S3Server]:
     (root / "data").mkdir(parents=True)
     with running(root) as server:
         yield server
-        left = list((root / ".smx" / "temporary").glob("*"))
-        assert left == [], "every request removes its temporary file"
+        assert server.temporary_files() == [], "every request removes its temporary file"
 
 
 @pytest.fixture

@@ -222,7 +222,7 @@ def test_a_full_disk_is_an_error_and_the_object_stays(
     assert (response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]) == ("InsufficientStorage", 507)
     assert "no room" in response["Error"]["Message"]
     assert client.get_object(Bucket="data", Key="a")["Body"].read() == b"old"
-    assert list((s3.root / ".smx/temporary").iterdir()) == []
+    assert s3.temporary_files() == []
 
 
 async def test_a_broken_upload_leaves_nothing(s3: S3Server) -> None:
@@ -231,7 +231,7 @@ async def test_a_broken_upload_leaves_nothing(s3: S3Server) -> None:
     with connection:
         assert first.startswith(b"HTTP/1.1 100")
         connection.sendall(b"x" * 5_000_000)
-    await eventually(lambda: not list((s3.root / ".smx/temporary").iterdir()))
+    await eventually(lambda: not s3.temporary_files())
     await eventually(lambda: not s3.running_requests(), "the task of the handler ends")
     assert not s3.path("data", "a").exists()
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+import socket
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from jupyter_smx.aws.s3.forms.object_keys import check_bucket_name, split_key
 from jupyter_smx.aws.service import AwsError
@@ -26,6 +28,7 @@ class S3Storage:
     clock: Callable[[], float]
     new_id: Callable[[], str]
     """Return a new id of 32 hexadecimal digits."""
+    machine: str = field(default_factory=socket.gethostname)
 
     def bucket_path(self, bucket: str) -> str:
         """Return the path of a bucket's folder, which may not exist; raise AwsError for a name that none can have."""
@@ -59,9 +62,14 @@ class S3Storage:
 
     def temporary_path(self) -> str:
         """Return a new path for a file in the same file system as the buckets, and create its folder."""
-        folder = f"{self.root}/{STATE}/temporary"
+        folder = temporary_folder(self.root, self.machine)
         os.makedirs(folder, exist_ok=True)
         return f"{folder}/{self.new_id()}"
+
+
+def temporary_folder(root: Path, machine: str) -> str:
+    """Return the folder of the unfinished files of one machine, since fronts of several may share a root by network."""
+    return f"{root}/{STATE}/temporary/host-{quote(machine, safe='')}"
 
 
 def is_below(path: str, folder: str) -> bool:

@@ -23,7 +23,7 @@ class UploadClaims:
 
 
 class ClaimTable:
-    """The claims of all uploads; only one process serves a root, so they need no file."""
+    """The claims of all uploads; only one front's clients have the id of an upload, so they need no file."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jupyter_smx.aws.s3.storage.layout import STATE, S3Storage
+from jupyter_smx.aws.s3.storage.layout import S3Storage, temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 COPY_PIECE = 64 * 1024 * 1024
 READ_PIECE = 1024 * 1024
@@ -81,9 +81,8 @@ class TemporaryFile:
                 os.unlink(path)
 
 
-def remove_temporary_files(root: Path) -> None:
-    """Remove what a process that was killed left behind; call it before the first request."""
-    folder = root / STATE / "temporary"
-    for path in folder.glob("*"):
+def remove_temporary_files(root: Path, machine: str) -> None:
+    """Remove what a process of this machine left behind when it was killed; call it before the first request."""
+    for path in Path(temporary_folder(root, machine)).glob("*"):
         with contextlib.suppress(OSError):
             path.unlink()

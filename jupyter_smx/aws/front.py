@@ -12,12 +12,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from tornado.http1connection import HTTP1Connection
-from tornado.web import Application, RequestHandler, stream_request_body
+from tornado.web import Application, stream_request_body
 
 from jupyter_smx.aws.guard import MAX_BODY, find_refusal, find_size_refusal
 from jupyter_smx.aws.protocol.models import SIGNING_NAMES
 from jupyter_smx.aws.protocol.operations import read_members, unavailable_error, write_answer, write_error
 from jupyter_smx.aws.protocol.targets import RequestTarget, find_target, is_for_s3
+from jupyter_smx.aws.request_log import QueryFreeLog, log_request
 from jupyter_smx.aws.retries import FirstAnswers
 from jupyter_smx.aws.service import AwsError, Caller
 from jupyter_smx.aws.signature import RequestHead, check_signature, read_credential
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from tornado.httputil import HTTPServerRequest
-    from tornado.web import _HandlerDelegate
+    from tornado.web import RequestHandler, _HandlerDelegate
 
     from jupyter_smx.aws.service import Service
     from jupyter_smx.aws.signature import Credential
@@ -67,7 +68,7 @@ class Front(Application):
     """The application that chooses the handler of a request by its head alone."""
 
     def __init__(self, context: FrontContext, s3: S3Route, port: int) -> None:
-        super().__init__(log_function=_log_request)
+        super().__init__(log_function=log_request)
         self._context = context
         self._s3 = s3
         self._port = port
@@ -104,7 +105,7 @@ def make_front(
     return Front(context, s3, port)
 
 
-class _PlainHandler(RequestHandler):
+class _PlainHandler(QueryFreeLog):
     """A handler that reveals no version and makes no ETag."""
 
     def set_default_headers(self) -> None:
@@ -254,11 +255,3 @@ def _internal_failure(target: RequestTarget, error: Exception) -> AwsError:
         f"{target.label} failed by an error of jupyter_smx ({type(error).__name__}); its log aws.log has the place.",
         HTTPStatus.INTERNAL_SERVER_ERROR,
     )
-
-
-def _log_request(handler: RequestHandler) -> None:
-    """Log a request without its query, which has the signature of a presigned URL."""
-    request = handler.request
-    target = request.headers.get("X-Amz-Target", "")
-    milliseconds = 1000 * request.request_time()
-    _log.debug("%d %s %s %s %.1f ms", handler.get_status(), request.method, request.path, target, milliseconds)

@@ -20,6 +20,8 @@ MAX_SKEW = 15 * 60
 MAX_EXPIRES = 7 * 24 * 3600
 """Seconds that a presigned URL may be valid."""
 SCOPE_PARTS = 5
+MAX_DIGITS = 6
+"""Digits of ``MAX_EXPIRES``; Python refuses to read a number with thousands of them."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def _read_query(parameters: Mapping[str, str]) -> SignatureFields:
         raise _refusal("AuthorizationQueryParametersError", f"The presigned URL has no {error.args[0]}.") from None
     if algorithm != ALGORITHM:
         raise _refusal("AuthorizationQueryParametersError", f"X-Amz-Algorithm must be {ALGORITHM}.")
-    if not (expires.isascii() and expires.isdigit() and int(expires) <= MAX_EXPIRES):
+    if not (expires.isascii() and expires.isdigit() and len(expires) <= MAX_DIGITS and int(expires) <= MAX_EXPIRES):
         raise _refusal(
             "AuthorizationQueryParametersError",
             f"X-Amz-Expires is {expires!r}; it must be a number of seconds up to {MAX_EXPIRES} (seven days).",

@@ -14,8 +14,9 @@ from urllib.parse import unquote
 
 from tornado.httputil import HTTPHeaders
 from tornado.iostream import StreamClosedError
-from tornado.web import RequestHandler, stream_request_body
+from tornado.web import stream_request_body
 
+from jupyter_smx.aws.request_log import QueryFreeLog
 from jupyter_smx.aws.s3.forms import xml
 from jupyter_smx.aws.s3.operations.call import ACCOUNT, FileSegment, S3Answer, S3Call
 from jupyter_smx.aws.s3.operations.routing import S3Operation, find_operation
@@ -53,7 +54,7 @@ class LowerCaseHeaders(HTTPHeaders):
 
 
 @stream_request_body
-class S3Handler(RequestHandler):
+class S3Handler(QueryFreeLog):
     """Answer every request of S3; a front routes all paths to it that are no other service's."""
 
     def initialize(self, root: Path, secrets: Mapping[str, str], clock: Callable[[], float]) -> None:

@@ -138,3 +138,16 @@ def test_a_body_above_the_limit_is_refused_before_it_is_read(start_front: Callab
 def test_the_server_does_not_reveal_what_it_is_made_of(start_front: Callable[..., Any]) -> None:
     port = start_front(Stops().service()).port
     assert send(port, signed(port))[1]["server"] == "jupyter_smx"
+
+
+def test_the_log_of_a_body_that_cannot_be_parsed_has_no_query(
+    start_front: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    port = start_front(Stops().service()).port
+    headers = signed(port) | {"Content-Type": "multipart/form-data"}
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("POST", "/?X-Amz-Signature=abc", BODY, headers)
+    assert connection.getresponse().status == 400
+    connection.close()
+    assert "400 POST /" in caplog.text
+    assert "X-Amz-Signature" not in caplog.text

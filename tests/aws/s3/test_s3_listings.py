@@ -195,3 +195,13 @@ def test_configurations_of_buckets_are_empty(client: Any) -> None:
         with pytest.raises(ClientError) as error:
             call(Bucket="data")
         assert error.value.response["Error"]["Code"] == expected
+
+
+@pytest.mark.parametrize("query", ["max-keys", "max-uploads", "partNumber"])
+def test_a_number_of_thousands_of_digits_is_refused(s3: S3Server, query: str) -> None:
+    uploads = "uploads=&" if query == "max-uploads" else ""
+    digits = "1" * 5000
+    path = f"/data/a?partNumber={digits}&uploadId=a" if query == "partNumber" else f"/data?{uploads}{query}={digits}"
+    method = "PUT" if query == "partNumber" else "GET"
+    status, answer = s3.send(method, path, s3.signed_headers(method, path, {}, "UNSIGNED-PAYLOAD"))
+    assert (status, b"InvalidArgument" in answer) == (400, True)

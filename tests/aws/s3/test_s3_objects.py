@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError
 
+from jupyter_smx.aws.s3 import handler
+
 if TYPE_CHECKING:
     from conftest import S3Server
 
@@ -291,6 +293,24 @@ def test_a_presigned_url_works_until_its_time_is_over(s3: S3Server) -> None:
     assert s3.send("GET", url.removeprefix(s3.url), {}) == (200, b"hello")
     s3.skew[0] = 61
     assert s3.send("GET", url.removeprefix(s3.url), {})[0] == 403
+
+
+def test_the_log_of_a_failure_has_no_signature(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = s3.client(signature_version="s3v4")
+    url = client.generate_presigned_url("get_object", {"Bucket": "data", "Key": "a"})
+
+    def fail(*_: object) -> None:
+        raise RuntimeError(url)
+
+    monkeypatch.setattr(handler, "find_operation", fail)
+    status, answer = s3.send("GET", url.removeprefix(s3.url), {})
+    assert (status, b"InternalError" in answer) == (500, True)
+    assert "GET /data/a failed" in caplog.text
+    assert "RuntimeError" in caplog.text
+    assert "in fail" in caplog.text, "the place is there"
+    assert "X-Amz-" not in caplog.text
 
 
 def test_a_presigned_put_works(s3: S3Server) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from jupyter_smx.aws.service import AwsError
 
-RANGE = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII)
-COPY_RANGE = re.compile(r"bytes=(\d+)-(\d+)", re.ASCII)
+RANGE = re.compile(r"bytes=(\d{0,20})-(\d{0,20})", re.ASCII)
+COPY_RANGE = re.compile(r"bytes=(\d{1,20})-(\d{1,20})", re.ASCII)
 
 
 @dataclass(frozen=True)

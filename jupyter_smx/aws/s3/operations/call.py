@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 OWNER = {"ID": "0" * 64, "DisplayName": "local"}
 ACCOUNT = "000000000000"
+MAX_DIGITS = 20
+"""Digits of a number; Python refuses to read one with thousands of them."""
+
+
+def is_number(text: str) -> bool:
+    """Return True for a number from 0 on."""
+    return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class S3Call:
         text = self.query.get(name, "")
         if not text:
             return default
-        if not (text.isascii() and text.isdigit()):
+        if not is_number(text):
             raise AwsError("InvalidArgument", f"{name} is {text!r}; it must be a number from 0 on.")
         return min(int(text), most)
 

@@ -8,7 +8,7 @@ from jupyter_smx.aws.s3.forms import ranges, xml
 from jupyter_smx.aws.s3.forms.checksums import MEMBERS
 from jupyter_smx.aws.s3.forms.http_dates import format_iso
 from jupyter_smx.aws.s3.forms.object_headers import ObjectMetadata, encryption_headers, read_metadata
-from jupyter_smx.aws.s3.operations.call import OWNER, S3Answer, S3Call, xml_answer
+from jupyter_smx.aws.s3.operations.call import OWNER, S3Answer, S3Call, is_number, xml_answer
 from jupyter_smx.aws.s3.operations.object_operations import copy_to_file, find_source
 from jupyter_smx.aws.s3.storage import object_files
 from jupyter_smx.aws.s3.storage.disk_errors import translated
@@ -48,7 +48,7 @@ def create_upload(call: S3Call) -> S3Answer:
 def part_number(call: S3Call) -> int:
     """Return the number of the part that a request names; raise AwsError where S3 has no such number."""
     text = call.query.get("partNumber", "")
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_PART):
+    if not (is_number(text) and 1 <= int(text) <= MAX_PART):
         message = f"Part number is {text!r}; it must be an integer between 1 and {MAX_PART}, inclusive."
         raise AwsError("InvalidArgument", message)
     return int(text)
@@ -59,7 +59,7 @@ def open_part(call: S3Call) -> TemporaryFile | PartSlot:
     number, store = part_number(call), _store(call)
     store.record(call.query["uploadId"], call.key)
     length = call.headers.get("x-amz-decoded-content-length") or call.headers.get("content-length", "")
-    return store.open_part(call.query["uploadId"], number, int(length) if length.isdigit() else None)
+    return store.open_part(call.query["uploadId"], number, int(length) if is_number(length) else None)
 
 
 def upload_part(call: S3Call) -> S3Answer:
@@ -132,7 +132,7 @@ def choose_parts(requested: Sequence[xml.Element], stored: dict[int, UploadPart]
 
 def _stored_part(element: xml.Element, stored: dict[int, UploadPart]) -> UploadPart:
     number, etag = element.value("PartNumber") or "", element.value("ETag") or ""
-    part = stored.get(int(number)) if number.isascii() and number.isdigit() else None
+    part = stored.get(int(number)) if is_number(number) else None
     if part is None or part.etag.strip('"') != etag.strip('"'):
         message = f"One or more of the specified parts could not be found: part {number!r} with the ETag {etag!r}."
         raise AwsError("InvalidPart", message)

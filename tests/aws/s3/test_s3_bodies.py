@@ -143,6 +143,20 @@ def test_the_decoder_gives_the_same_bytes_for_any_pieces(chunks: list[bytes], cu
     assert decoder.trailers == {"x-a": "1", "x-b": "2"}
 
 
+@pytest.mark.parametrize("pieces", [[encode([b"a"]) + b"x"], [encode([b"a"]), b"x"]])
+def test_bytes_behind_the_end_are_refused(pieces: list[bytes]) -> None:
+    decoder = ChunkDecoder()
+    with pytest.raises(AwsError, match="follow its end"):
+        list(map(decoder.feed, pieces))
+
+
+def test_a_trailer_without_limit_is_refused() -> None:
+    decoder = ChunkDecoder()
+    decoder.feed(encode([b"a"], "x-a:1\r\n" * 2000)[:-2])
+    with pytest.raises(AwsError, match="trailer is too long"):
+        decoder.feed(b"x-b:2\r\n" * 2000)
+
+
 @given(st.binary(max_size=200), st.integers(0, 200))
 def test_the_decoder_ends_for_any_bytes(body: bytes, cut: int) -> None:
     decoder = ChunkDecoder()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 CHUNK_LINE = re.compile(rb"([0-9a-fA-F]{1,16})(?:;chunk-signature=([0-9a-f]{64}))?(?:;.*)?", re.DOTALL)
 MAX_LINE = 16 * 1024
+"""Bytes of a line, and of all lines of a trailer."""
 TRAILER_SIGNATURE = b"x-amz-trailer-signature"
 
 
@@ -29,6 +30,7 @@ class ChunkDecoder:
         self._digest = hashlib.sha256()
         self._signature = ""
         self._signed_trailer = bytearray()
+        self._trailer_size = 0
         self._output: list[bytes] = []
         self.trailers: dict[str, str] = {}
         """The trailer's fields by name in lower case."""
@@ -39,6 +41,8 @@ class ChunkDecoder:
         self._buffer += data
         while self._buffer and not self.is_complete and self._read():
             pass
+        if self._buffer and self.is_complete:
+            raise _malformed("bytes follow its end")
         output, self._output = b"".join(self._output), []
         return output
 
@@ -99,6 +103,9 @@ class ChunkDecoder:
         line = self._take_line()
         if line is None:
             return False
+        self._trailer_size += len(line)
+        if self._trailer_size > MAX_LINE:
+            raise _malformed("its trailer is too long")
         name, _, value = line.partition(b":")
         if name.lower() == TRAILER_SIGNATURE:
             self._check_trailer(value.strip().decode("latin-1"))

@@ -47,6 +47,8 @@ _FAILED = 1
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _DRAIN_LIMIT = 5.0
 """Seconds for answers that are being written at the end."""
+_IDLE_LIMIT = 75.0
+"""Seconds that a connection may wait for the head of its next request; clients open a new one after that."""
 
 
 def main(words: Sequence[str] = ()) -> int:
@@ -72,7 +74,8 @@ def main(words: Sequence[str] = ()) -> int:
 async def _run(settings: SmxAws, lock: FrontLock) -> None:
     endpoint = ensure_endpoint()
     sockets = bind_endpoint(endpoint)
-    server = HTTPServer(_front(endpoint, settings), max_body_size=MAX_UPLOAD)
+    front = _front(endpoint, settings)
+    server = HTTPServer(front, max_body_size=MAX_UPLOAD, idle_connection_timeout=_IDLE_LIMIT)
     server.add_sockets(sockets)
     ended = asyncio.Event()
     for number in _SIGNALS:

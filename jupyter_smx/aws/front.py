@@ -21,7 +21,7 @@ from jupyter_smx.aws.protocol.targets import RequestTarget, find_target, is_for_
 from jupyter_smx.aws.request_log import QueryFreeLog, log_request
 from jupyter_smx.aws.retries import FirstAnswers
 from jupyter_smx.aws.service import AwsError, Caller
-from jupyter_smx.aws.signature import RequestHead, check_signature, read_credential
+from jupyter_smx.aws.signature import RequestHead, check_signature, find_secret, read_credential
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ _READS = ("Describe", "Filter", "Get", "List", "Search", "Simulate")
 _SERVER_ERROR = 500
 MAX_DROPPED = 16 * MAX_BODY
 """Bytes of a refused body that are read and dropped."""
+BODY_TIMEOUT = 60.0
+"""Seconds for the whole body of a request to a service other than S3."""
 MAX_UPLOAD = 5 * 2**30
 """Bytes of one body, as S3 limits them."""
 
@@ -81,7 +83,9 @@ class Front(Application):
         refusal = find_refusal(method, request.headers, self._port)
         if refusal is None and is_for_s3(method, request.headers, scope):
             return self.get_handler_delegate(request, self._s3.handler, self._s3.arguments)
-        refusal = refusal or find_size_refusal(request.headers)
+        if isinstance(request.connection, HTTP1Connection):
+            request.connection.set_body_timeout(BODY_TIMEOUT)
+        refusal = refusal or find_size_refusal(request.headers) or self._find_key_refusal(request)
         if refusal is not None:
             arguments = {"error": refusal, "request_id": self._context.new_id()}
             return self.get_handler_delegate(request, RefusalHandler, arguments)
@@ -89,6 +93,14 @@ class Front(Application):
             request.connection.set_max_body_size(MAX_BODY)
         arguments = {"context": self._context, "head": head, "scope": scope}
         return self.get_handler_delegate(request, ServiceHandler, arguments)
+
+    def _find_key_refusal(self, request: HTTPServerRequest) -> AwsError | None:
+        """Return the error of a request whose key is none of this server, so that its body is not collected."""
+        try:
+            find_secret(read_credential(_head(request)), self._context.secrets)
+        except AwsError as error:
+            return error
+        return None
 
 
 def make_front(
@@ -138,11 +150,18 @@ class RefusalHandler(_PlainHandler):
             await self._refuse()
 
     async def _refuse(self) -> None:
-        answer = write_error(RequestTarget("", "", "rest-json", ""), self._error, self._request_id)
+        answer = write_error(self._target(), self._error, self._request_id)
         self.set_status(answer.status)
         for name, value in answer.headers.items():
             self.set_header(name, value)
         await self.finish(answer.body)
+
+    def _target(self) -> RequestTarget:
+        """Return the target by the head alone, for the form of the answer."""
+        try:
+            return find_target(self.request.path, self.request.headers, b"", _scope_service(self.request))
+        except AwsError:
+            return RequestTarget("", "", "rest-json", "")
 
     get = head = post = put = patch = delete = options = _refuse
 

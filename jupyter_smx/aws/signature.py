@@ -135,6 +135,18 @@ def _parse_scope(text: str) -> Credential:
     return Credential(access_key, date, region, service)
 
 
+def find_secret(credential: Credential, secrets: Mapping[str, str]) -> str:
+    """Return the secret key of a credential; raise AwsError where its access key is none of this server."""
+    secret = secrets.get(credential.access_key)
+    if secret is None:
+        raise _refusal(
+            _unknown_key_code(credential.service),
+            f"The access key {credential.access_key!r} is not one of this server. "
+            "Set the credentials that `jupyter smx aws env` prints.",
+        )
+    return secret
+
+
 def check_signature(head: RequestHead, body_sha256: str, secrets: Mapping[str, str], now: float) -> Credential:
     """Return the credential of a request with a valid signature; raise AwsError for any other.
 
@@ -143,13 +155,7 @@ def check_signature(head: RequestHead, body_sha256: str, secrets: Mapping[str, s
     """
     fields = read_fields(head)
     credential = fields.credential
-    secret = secrets.get(credential.access_key)
-    if secret is None:
-        raise _refusal(
-            _unknown_key_code(credential.service),
-            f"The access key {credential.access_key!r} is not one of this server. "
-            "Set the credentials that `jupyter smx aws env` prints.",
-        )
+    secret = find_secret(credential, secrets)
     _check_time(fields, now)
     _check_signed_headers(head.headers, fields.signed_headers)
     key = keys.signing_key(secret, credential.date, credential.region, credential.service)

@@ -38,6 +38,10 @@ PIECE = 1024 * 1024
 """Bytes that a thread writes or reads at once."""
 MAX_BODY = 1 << 50
 """Bytes of a body, which goes to the disk; tornado's limit is for bodies in memory."""
+MAX_DROPPED = 64 * 1024 * 1024
+"""Bytes of a refused body that are read and dropped."""
+DROP_TIMEOUT = 60.0
+"""Seconds for the rest of a refused body."""
 BLANK_INTERVAL = 10.0
 """Seconds between two blanks to a client that waits for a long copy."""
 MAX_THREADS = 32
@@ -68,6 +72,7 @@ class S3Handler(QueryFreeLog):
         self._error: AwsError | None = None
         self._pieces: list[bytes] = []
         self._pieces_size = 0
+        self._dropped = 0
         self._writing: asyncio.Future[None] | None = None
         self._is_abandoned = False
         """True once the connection is closed."""
@@ -98,7 +103,10 @@ class S3Handler(QueryFreeLog):
             self._error = error
         except OSError as error:
             self._error = describe_disk_error(error)
-        if self._error is not None and self._is_waiting_client():
+        if self._error is None:
+            return
+        connection.set_body_timeout(DROP_TIMEOUT)
+        if self._is_waiting_client():
             # The client holds its body back, so it may be answered now.
             self._send_failure(self._error)
 
@@ -141,11 +149,18 @@ class S3Handler(QueryFreeLog):
     async def data_received(self, chunk: bytes) -> None:
         """Collect pieces of the body, and give them to a thread when there are enough."""
         if self._error is not None:
-            return  # the rest is read only so that the client reads the answer
+            self._drop(chunk)  # the rest is read only so that the client reads the answer
+            return
         self._pieces.append(chunk)
         self._pieces_size += len(chunk)
         if self._pieces_size >= PIECE:
             await self._write_pieces()
+
+    def _drop(self, chunk: bytes) -> None:
+        """End the connection of a request without a valid head that goes on to send; a valid one may end its body."""
+        self._dropped += len(chunk)
+        if self._error is not None and self._call is None and self._dropped > MAX_DROPPED and not self._finished:
+            self._send_failure(self._error)
 
     async def _write_pieces(self) -> None:
         """Start the writing of what was collected, after what is being written."""

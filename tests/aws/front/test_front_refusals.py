@@ -13,6 +13,8 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from jupyter_smx.aws import front
+from jupyter_smx.aws.front import ServiceHandler
 from jupyter_smx.aws.guard import MAX_BODY
 from jupyter_smx.aws.service import Caller, Service
 
@@ -151,3 +153,24 @@ def test_the_log_of_a_body_that_cannot_be_parsed_has_no_query(
     connection.close()
     assert "400 POST /" in caplog.text
     assert "X-Amz-Signature" not in caplog.text
+
+
+def test_an_unknown_key_is_refused_before_the_body_is_collected(
+    start_front: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected: list[object] = []
+    monkeypatch.setattr(ServiceHandler, "initialize", lambda *_, **options: collected.append(options))
+    port = start_front(Stops().service()).port
+    status, answered, body = send(port, FAULTS["another key"](port, signed(port)))
+    assert (status, answered["content-type"]) == (403, "application/x-amz-json-1.1")
+    assert b"UnrecognizedClientException" in body
+    assert collected == []
+
+
+def test_a_body_that_does_not_come_ends_the_connection(
+    start_front: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front, "BODY_TIMEOUT", 0.01)
+    port = start_front(Stops().service()).port
+    with pytest.raises(http.client.RemoteDisconnected):
+        send(port, signed(port) | {"Content-Length": "1000"})

@@ -19,6 +19,7 @@ from conftest import KEY, SECRET, S3Server
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_smx.aws.s3 import handler
 from jupyter_smx.aws.s3.forms import checksums
 from jupyter_smx.aws.s3.forms.aws_chunked import ChunkDecoder
 from jupyter_smx.aws.service import AwsError
@@ -214,6 +215,15 @@ def test_a_client_that_sends_its_body_at_once_reads_the_error(s3: S3Server) -> N
     headers = s3.signed_headers("PUT", "/absent-bucket/a", {}, "UNSIGNED-PAYLOAD")
     status, answer = s3.send("PUT", "/absent-bucket/a", headers, b"x" * 5_000_000)
     assert (status, b"NoSuchBucket" in answer) == (404, True)
+
+
+def test_a_refused_body_is_not_read_without_limit(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "MAX_DROPPED", 100_000)
+    head = f"PUT /data/a HTTP/1.1\r\nHost: 127.0.0.1:{s3.port}\r\nContent-Length: {1 << 49}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", s3.port), timeout=20) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(head.encode() + b"x" * 200_000)
+        assert b"MissingAuthenticationToken" in connection.recv(65536)
 
 
 @pytest.mark.parametrize("size", [10, 3 * 1024 * 1024])

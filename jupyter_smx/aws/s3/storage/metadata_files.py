@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.aws.s3.forms.object_headers import ObjectMetadata
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from jupyter_smx.aws.s3.storage.layout import S3Storage
 
 IDENTITY = "file"
@@ -33,12 +35,29 @@ def read(storage: S3Storage, bucket: str, key: str, stat: os.stat_result) -> Obj
 
 def write(storage: S3Storage, bucket: str, key: str, metadata: ObjectMetadata, stat: os.stat_result | None) -> None:
     """Replace the metadata of a key; ``stat`` is None for the marker of a folder."""
+    with replacement(storage, bucket, key, metadata, stat):
+        pass
+
+
+@contextlib.contextmanager
+def replacement(
+    storage: S3Storage, bucket: str, key: str, metadata: ObjectMetadata, stat: os.stat_result | None
+) -> Iterator[None]:
+    """Write the metadata of a key before a block, and replace the old one after it, unless the block fails."""
     fields = metadata.to_json()
-    path = storage.metadata_path(bucket, key)
     if not fields and stat is not None:
+        yield
         remove(storage, bucket, key)
         return
-    write_json(path, {IDENTITY: [] if stat is None else identity(stat), **fields}, storage.new_id())
+    path = storage.metadata_path(bucket, key)
+    temporary = f"{path}.{storage.new_id()}"
+    _write_new(temporary, {IDENTITY: [] if stat is None else identity(stat), **fields}, makes_folder=True)
+    try:
+        yield
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 def remove(storage: S3Storage, bucket: str, key: str) -> None:
@@ -60,21 +79,27 @@ def create_json(path: str, content: Any) -> None:
 def write_json(path: str, content: Any, suffix: str, *, makes_folder: bool = True) -> None:
     """Replace a file of state at once, so that no reader sees a part of it."""
     temporary = f"{path}.{suffix}"
+    _write_new(temporary, content, makes_folder=makes_folder)
+    os.replace(temporary, path)
+
+
+def _write_new(path: str, content: Any, *, makes_folder: bool) -> None:
     data = json.dumps(content, separators=(",", ":")).encode()
     try:
-        _write_file(temporary, data)
+        _write_file(path, data)
     except FileNotFoundError:
         if not makes_folder:
             raise
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        _write_file(temporary, data)
-    os.replace(temporary, path)
+        _write_file(path, data)
 
 
 def _write_file(path: str, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        os.write(descriptor, data)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
     except OSError:
         os.unlink(path)
         raise

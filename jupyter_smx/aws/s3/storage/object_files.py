@@ -134,8 +134,8 @@ def put_object(
         if os.path.isdir(path) and not os.path.islink(path):
             _remove_unused_folder(storage, bucket, key, path)
         stat = file.stat()
-        metadata_files.write(storage, bucket, key, metadata, stat)
-        file.move(path)
+        with metadata_files.replacement(storage, bucket, key, metadata, stat):
+            file.move(path)
     return ObjectFile(path, stat.st_size, stat.st_mtime, format_etag(stat), metadata)
 
 

@@ -168,15 +168,22 @@ class S3Handler(QueryFreeLog):
         body = self._body
         if self._error is None and body is not None and not self._is_abandoned:
             pieces, self._pieces, self._pieces_size = self._pieces, [], 0
-            self._writing = asyncio.ensure_future(in_thread(body.feed, pieces))
+            self._writing = asyncio.ensure_future(self._feed(body, pieces))
+
+    async def _feed(self, body: ReceivedBody, pieces: list[bytes]) -> None:
+        """Write pieces, and remove the file at the first error: the rest of the body can take hours."""
+        try:
+            await in_thread(body.feed, pieces)
+        except AwsError as error:
+            self._error = error
+            self._pieces.clear()
+            await self._discard()
 
     async def _wait_for_writing(self) -> None:
         if self._writing is None:
             return
         try:
             await self._writing
-        except AwsError as error:
-            self._error = error
         finally:
             self._writing = None
 

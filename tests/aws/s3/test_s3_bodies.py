@@ -9,6 +9,7 @@ import hashlib
 import http.client
 import os
 import socket
+import threading
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -247,6 +248,54 @@ def test_a_full_disk_is_an_error_and_the_object_stays(
     assert "no room" in response["Error"]["Message"]
     assert client.get_object(Bucket="data", Key="a")["Body"].read() == b"old"
     assert s3.temporary_files() == []
+
+
+async def test_a_full_disk_ends_an_upload_before_its_end(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = s3.signed_headers("PUT", "/data/a", {}, "UNSIGNED-PAYLOAD")
+    write, may_fail = os.write, threading.Event()
+
+    def full(descriptor: int, data: bytes) -> int:
+        if ".smx/temporary" not in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
+            return write(descriptor, data)
+        may_fail.wait(20)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    connection, _ = expect(s3, headers, 1 << 30)
+    with connection:
+        connection.sendall(b"x" * 1_500_000)
+        await eventually(s3.temporary_files)
+        may_fail.set()
+        await eventually(lambda: not s3.temporary_files(), "the file is removed while the client still sends")
+        assert s3.running_requests()
+
+
+@pytest.mark.parametrize("name", ["pwrite", "copy_file_range"])
+def test_a_full_disk_among_parts_is_an_error_and_the_upload_goes_on(
+    client: Any, s3: S3Server, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    place = {"Bucket": "data", "Key": "a"}
+    upload = {**place, "UploadId": client.create_multipart_upload(**place)["UploadId"]}
+    bodies = [os.urandom(5 * 1024 * 1024), b"last"]
+
+    def put(number: int) -> dict[str, Any]:
+        etag = client.upload_part(**upload, PartNumber=number, Body=bodies[number - 1])["ETag"]
+        return {"PartNumber": number, "ETag": etag}
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    parts = [] if name == "pwrite" else [put(1), put(2)]
+    with monkeypatch.context() as patched:
+        patched.setattr(os, name, full)
+        if name == "copy_file_range":
+            patched.setattr(os, "pread", full)  # what a copy falls back to
+        with pytest.raises(ClientError) as error:
+            client.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts}) if parts else put(1)
+    assert error.value.response["Error"]["Code"] == "InsufficientStorage"
+    parts = parts or [put(1), put(2)]
+    client.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})
+    assert s3.path("data", "a").read_bytes() == b"".join(bodies)
 
 
 async def test_a_broken_upload_leaves_nothing(s3: S3Server) -> None:

@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from jupyter_smx.aws.s3 import handler
 from jupyter_smx.aws.s3.forms.xml import parse_document
+from jupyter_smx.aws.s3.operations.completed_uploads import MAX_ANSWERS, CompletedUploads
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +55,27 @@ def test_parts_become_one_object_in_the_order_of_their_numbers(client: Any, s3: 
     assert s3.path("data", PLACE["Key"]).read_bytes() == first + last
     assert refused(client.list_parts, **upload) == "NoSuchUpload"
     assert list((s3.root / ".smx/buckets/data/uploads").iterdir()) == []
+
+
+def test_a_completion_is_repeated_with_the_same_answer(client: Any) -> None:
+    upload = begin(client)
+    part = put(client, upload, 1, b"a")
+    done = complete(client, upload, [part])
+    repeated = complete(client, upload, [part])
+    assert [repeated[name] for name in ("ETag", "Key", "Location")] == [
+        done[name] for name in ("ETag", "Key", "Location")
+    ]
+    assert repeated["ETag"] == client.head_object(**PLACE)["ETag"]
+    assert refused(complete, client, {**upload, "Key": "other"}, [part]) == "NoSuchUpload"
+    assert refused(client.upload_part, **upload, PartNumber=1, Body=b"b") == "NoSuchUpload"
+
+
+def test_the_answers_of_the_last_completions_are_limited() -> None:
+    answers = CompletedUploads()
+    for number in range(MAX_ANSWERS + 1):
+        answers.add(("folder", str(number), "key"), ({}, {}))
+    assert answers.find(("folder", "0", "key")) is None
+    assert answers.find(("folder", "1", "key")) == ({}, {})
 
 
 def test_lists_of_parts_that_do_not_fit_are_refused(client: Any) -> None:

@@ -9,6 +9,7 @@ from jupyter_smx.aws.s3.forms.checksums import MEMBERS
 from jupyter_smx.aws.s3.forms.http_dates import format_iso
 from jupyter_smx.aws.s3.forms.object_headers import ObjectMetadata, encryption_headers, read_metadata
 from jupyter_smx.aws.s3.operations.call import OWNER, S3Answer, S3Call, is_number, xml_answer
+from jupyter_smx.aws.s3.operations.completed_uploads import CompletedUploads
 from jupyter_smx.aws.s3.operations.object_operations import copy_to_file, find_source
 from jupyter_smx.aws.s3.storage import object_files
 from jupyter_smx.aws.s3.storage.disk_errors import translated
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 MAX_PART = 10_000
 MIN_SIZE = 5 * 1024 * 1024
 """Bytes of each part but the last."""
+_completed = CompletedUploads()
 
 
 def _store(call: S3Call) -> PartStore:
@@ -97,17 +99,21 @@ def complete_upload(call: S3Call) -> S3Answer:
     """Make the parts that a request lists one object."""
     store = _store(call)
     upload_id = call.query["uploadId"]
+    place = (store.folder, upload_id, call.key)
+    if (answer := _completed.find(place)) is not None:
+        return xml_answer("CompleteMultipartUploadResult", *answer)
     record = store.record(upload_id, call.key)
     requested = list(xml.parse_document(call.document, "CompleteMultipartUpload").all("Part"))
     parts = choose_parts(requested, store.parts(upload_id))
     object_files.check_place(call.storage, call.bucket, call.key, call.headers)
     with store.joined(upload_id, parts) as file:
-        place = (call.bucket, call.key)
-        new = object_files.put_object(call.storage, file, place, _metadata(record), call.headers)
-    store.remove(upload_id)
+        new = object_files.put_object(call.storage, file, (call.bucket, call.key), _metadata(record), call.headers)
     location = f"http://{call.headers.get('host', '')}/{call.bucket}/{call.key}"
     content = {"Location": location, "Bucket": call.bucket, "Key": call.key, "ETag": new.etag}
-    return xml_answer("CompleteMultipartUploadResult", content, encryption_headers(new.metadata))
+    headers = encryption_headers(new.metadata)
+    _completed.add(place, (content, headers))
+    store.remove(upload_id)
+    return xml_answer("CompleteMultipartUploadResult", content, headers)
 
 
 def _metadata(record: dict[str, Any]) -> ObjectMetadata:

@@ -189,15 +189,21 @@ def controller_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
     Variables of AWS have the values from before a kernel or a shell led its own clients here.
     """
-    kept = {name: value for name, value in environ.items() if not name.startswith(_SECRET_PREFIXES)}
+    kept = leave_front({name: value for name, value in environ.items() if not name.startswith(_SECRET_PREFIXES)})
+    if kept.get("MPLBACKEND", "").startswith("module://"):
+        # A kernel's inline backend draws into that kernel; a job has none.
+        del kept["MPLBACKEND"]
+    return kept
+
+
+def leave_front(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return variables without those that lead clients of AWS here, with their values from before."""
+    kept = dict(environ)
     for name in filter(None, kept.pop(AWS_VARIABLES, "").split(",")):
         before = kept.pop(f"{AWS_SAVED_PREFIX}{name}", None)
         kept.pop(name, None)
         if before is not None:
             kept[name] = before
-    if kept.get("MPLBACKEND", "").startswith("module://"):
-        # A kernel's inline backend draws into that kernel; a job has none.
-        del kept["MPLBACKEND"]
     return kept
 
 

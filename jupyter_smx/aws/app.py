@@ -112,18 +112,19 @@ def _front(endpoint: Endpoint, settings: SmxAws) -> Front:
     buckets = controller_launch.chosen_data_dir() / "s3"
     buckets.mkdir(mode=0o700, parents=True, exist_ok=True)
     remove_temporary_files(buckets, socket.gethostname())  # of a front that was killed
-    services = (make_sts(), make_iam(), *make_job_services(settings, buckets))
+    services = (make_sts(), make_iam(), *make_job_services(settings, buckets, endpoint))
     for service in services:  # the first request of a client must not wait for a model
         load_model(service.name)
     route = S3Route(S3Handler, {"root": buckets, "secrets": secrets, "clock": time.time})
     return make_front(services, secrets, route, port=endpoint.port, clock=time.time, new_id=lambda: str(uuid.uuid4()))
 
 
-def make_job_services(settings: SmxAws, buckets: Path) -> tuple[Service, ...]:
+def make_job_services(settings: SmxAws, buckets: Path, endpoint: Endpoint) -> tuple[Service, ...]:
     """Return the services whose answers are about jobs of the controller."""
     sagemaker = SageMakerSettings(
         data_folder=controller_launch.chosen_data_dir() / "aws",
         s3_root=buckets if settings.s3 == "local" else None,
+        endpoint=endpoint,
         engine=settings.engine,
         images=tuple(ImageRule(pattern=pattern, python=python) for pattern, python in settings.images.items()),
         match_images=settings.match_images,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +14,7 @@ from jupyter_smx.aws.controller_client import WAIT_STEP, BilledJob, ControllerCl
 from jupyter_smx.aws.sagemaker.errors import aws_error, ended_job_error, name_taken_error
 from jupyter_smx.aws.sagemaker.hold import FirstDescribes, hold_seconds
 from jupyter_smx.aws.sagemaker.request_store import RequestStore, StoredRequest, job_id
+from jupyter_smx.aws.sagemaker.requests.job_clients import lead_clients
 from jupyter_smx.aws.sagemaker.requests.job_code import build_spec
 from jupyter_smx.aws.sagemaker.requests.translation import TranslatedRequest, TranslationContext
 from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, SmxError, UnavailableError
@@ -126,6 +128,7 @@ class NamedJobs:
             return arn
         try:
             found = translate(request, await self.context())
+            found = await asyncio.to_thread(lead_clients, found, self.settings, caller.region, os.environ)
             interpreters = (await self.controller.engine_info(self.settings.engine)).interpreters
             now = self.clock()
             spec = await asyncio.to_thread(build_spec, found, controller_launch.data_dir(), now, interpreters)

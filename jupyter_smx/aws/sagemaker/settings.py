@@ -6,6 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from jupyter_smx.aws_endpoint.endpoint_file import Endpoint
+
 
 class ImageRule(Struct, frozen=True, kw_only=True):
     """Interpreter for the images whose URI matches a regular expression, as ``--python`` names it."""
@@ -24,6 +26,8 @@ class SageMakerSettings(Struct, frozen=True, kw_only=True):
     data_folder: Path
     """Folder of the front, with the requests of jobs."""
     s3_root: Path | None = None
+    endpoint: Endpoint | None = None
+    """Address and key of the front, for clients in jobs; None leads none of them here."""
     engine: str = "local"
     images: tuple[ImageRule, ...] = ()
     """Interpreters of images; the first rule that matches counts, and without one the job runs the front's Python."""

@@ -110,7 +110,7 @@ def _training(job: Job, where: LocalContext, bill: Bill | None) -> dict[str, Any
         "CheckpointConfig": None,
         "TrainingTimeInSeconds": _seconds(bill.training_seconds) if bill else None,
         "BillableTimeInSeconds": _seconds(bill.billable_seconds) if bill else None,
-        "Environment": spec.environment,
+        "Environment": controller_launch.leave_front(spec.environment),
     }
     return merge_fields(answer, api_fields(spec, lambda names: names.training_api, _training_values(job)))
 
@@ -148,7 +148,7 @@ def _processing(job: Job, where: LocalContext) -> dict[str, Any]:
                 "ContainerArguments": script_arguments(spec) or None,
             }
         ),
-        "Environment": spec.environment,
+        "Environment": controller_launch.leave_front(spec.environment),
         "NetworkConfig": {"EnableInterContainerTrafficEncryption": False},
         "ProcessingJobArn": _arn(job, where),
         "ProcessingJobStatus": job.status().value,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from jupyter_smx import controller_launch
 from jupyter_smx.agent.system.files.host_layout import RESULT
 from jupyter_smx.kernel.request.call import RECEIVE, VALUE
 from jupyter_smx.kernel.request.payload import read_pickles
@@ -92,7 +93,7 @@ def redact_job(job: Job) -> Job:
     spec = job.spec.fill_job_name(job.name)
     open_to_all = replace(
         spec,
-        environment=redaction.redact_values(spec.environment),
+        environment=redaction.redact_values(controller_launch.leave_front(spec.environment)),
         hyperparameters=redaction.redact_hyperparameters(spec.hyperparameters),
         arguments=tuple(redaction.redact_words(spec.arguments)),
         command=tuple(redaction.redact_words(spec.command)),

@@ -7,7 +7,7 @@ import os
 import signal
 import tarfile
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from botocore.exceptions import ClientError
@@ -31,6 +31,8 @@ gate = os.environ.get("GATE")
 while gate and not pathlib.Path(gate).exists():
     time.sleep(0.01)
 pathlib.Path(os.environ["SM_MODEL_DIR"], "model.txt").write_text("a model")
+from botocore.session import Session
+Session().create_client("s3").put_object(Bucket=os.environ["BUCKET"], Key="of the job", Body=b"by its own client")
 print("accuracy=0.5;")
 print("end", flush=True)
 """
@@ -53,7 +55,7 @@ class Clients:
         self.sagemaker, self.s3 = (Session().create_client(name) for name in ("sagemaker", "s3"))
         self.s3.create_bucket(Bucket=BUCKET)
 
-    def create(self, name: str, **more: Any) -> str:
+    def create(self, name: str, **environment: str) -> str:
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz") as archive:
             member = tarfile.TarInfo("train.py")
@@ -75,7 +77,7 @@ class Clients:
             OutputDataConfig={"S3OutputPath": f"s3://{BUCKET}/out"},
             ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 5},
             StoppingCondition={"MaxRuntimeInSeconds": 600},
-            **more,
+            Environment={"BUCKET": BUCKET, **environment},
         )
         arn: str = found["TrainingJobArn"]
         return arn
@@ -100,6 +102,8 @@ def test_a_job_is_created_awaited_and_its_model_is_an_object(clients: Clients) -
     body = clients.s3.get_object(Bucket=BUCKET, Key=artefact.partition(f"{BUCKET}/")[2])["Body"].read()
     with tarfile.open(fileobj=io.BytesIO(body)) as archive:
         assert archive.getnames().count("model.txt") == 1
+    assert found["Environment"] == {"BUCKET": BUCKET}
+    assert clients.s3.get_object(Bucket=BUCKET, Key="of the job")["Body"].read() == b"by its own client"
     logs = Session().create_client("logs")
     group = "/aws/sagemaker/TrainingJobs"
     streams = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix="round-1/")["logStreams"]
@@ -133,7 +137,7 @@ def test_a_job_is_created_awaited_and_its_model_is_an_object(clients: Clients) -
 
 def test_a_front_that_is_killed_while_a_job_runs_goes_on_with_it(clients: Clients, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    clients.create("round-2", Environment={"GATE": str(gate)})
+    clients.create("round-2", GATE=str(gate))
     eventually_blocking(lambda: clients.status("round-2") == "Training")
     running = process.find_front()
     assert running is not None
@@ -149,7 +153,7 @@ def test_a_front_that_is_killed_while_a_job_runs_goes_on_with_it(clients: Client
 
 
 def test_a_running_job_is_stopped(clients: Clients, tmp_path: Path) -> None:
-    clients.create("round-3", Environment={"GATE": str(tmp_path / "never")})
+    clients.create("round-3", GATE=str(tmp_path / "never"))
     eventually_blocking(lambda: clients.status("round-3") == "Training")
     clients.sagemaker.stop_training_job(TrainingJobName="round-3")
     clients.sagemaker.get_waiter("training_job_completed_or_stopped").wait(TrainingJobName="round-3")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from sagemaker_stand_in import install
 
+from jupyter_smx import controller_launch
 from jupyter_smx.kernel.request import source_dir
 from jupyter_smx.kernel.request.payload import pack
 from jupyter_smx.kernel.sagemaker.estimator_call import decode_hyperparameters, hyperparameter_arguments, program
@@ -331,6 +332,15 @@ def test_inputs_outputs_and_hyperparameters_are_described(tmp_path: Path) -> Non
     readme = (tmp_path / "out" / "README.md").read_text()
     assert "cd code && python train.py --lr 0.1 --name adam" in readme
     assert "- `train`: /data/train, in the job `/opt/ml/input/data/train`" in readme
+
+
+def test_variables_of_the_front_for_clients_of_aws_stay_here(tmp_path: Path) -> None:
+    mark = {controller_launch.AWS_VARIABLES: "AWS_ENDPOINT_URL_S3,AWS_SECRET_ACCESS_KEY"}
+    front = {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_SECRET_ACCESS_KEY": "s3cret"}
+    export(job(environment={"LEVEL": "info", **front, **mark}), tmp_path / "out")
+    text = "".join(path.read_text() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert "LEVEL" in text
+    assert not [word for word in (*front, *front.values(), *mark) if word in text]
 
 
 NAMES = st.text("abc_-.", min_size=1, max_size=5)

@@ -1,0 +1,57 @@
+"""Lead clients of AWS in a job to the front, so that an unmodified script finds the buckets that its notebook has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jupyter_smx import controller_launch
+from jupyter_smx.agent.contract.platform_variables import requested_region
+from jupyter_smx.aws_endpoint.environment import client_variables
+from jupyter_smx.aws_endpoint.sdk_config import write_sdk_config
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jupyter_smx.aws.sagemaker.requests.translation import TranslatedRequest
+    from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
+
+_OWN_KEY = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_ROLE_ARN")
+"""A variable of the user's that brings a key for AWS, which the front does not take."""
+_SAME_NETWORK = "local"
+"""The engine whose jobs find the front at 127.0.0.1."""
+
+
+def lead_clients(
+    found: TranslatedRequest, settings: SageMakerSettings, region: str, environ: Mapping[str, str]
+) -> TranslatedRequest:
+    """Add the variables of the front to a job, or a note if its hosts cannot reach it. Blocks.
+
+    With real buckets a job has none: the key of the front would hide the user's own one from its script and inputs.
+
+    :raises UnavailableError: the configuration of the SDK cannot be written.
+    """
+    if settings.endpoint is None or settings.s3_root is None or any(map(found.environment.get, _OWN_KEY)):
+        return found
+    if settings.engine != _SAME_NETWORK:
+        note = (
+            f"Clients of AWS in this job reach AWS: hosts of the engine {settings.engine} do not find the front at "
+            "127.0.0.1 of this machine. Use channels and outputs for files of local buckets."
+        )
+        return replace(found, notes=(*found.notes, note))
+    chosen = requested_region(found.environment, region)
+    sdk_config = write_sdk_config(chosen, "local", settings.data_folder)
+    variables = client_variables(
+        settings.endpoint, sdk_config, {**environ, **found.environment, "AWS_DEFAULT_REGION": chosen}
+    )
+    return replace(found, environment=add_variables(found.environment, variables))
+
+
+def add_variables(own: Mapping[str, str], variables: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the variables of a job with those that it lacks, and the mark that names these.
+
+    An empty value hides one that the host inherits, as a session token of another key.
+    """
+    added = {name: value or "" for name, value in variables.items() if name not in own}
+    return {**own, **added, controller_launch.AWS_VARIABLES: ",".join(added)}

@@ -1,0 +1,65 @@
+"""Variables by which clients of AWS in a job find the front, and jobs that have none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jupyter_smx import controller_launch
+from jupyter_smx.aws.sagemaker.requests.job_clients import lead_clients
+from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest
+from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
+from jupyter_smx.aws_endpoint.endpoint_file import Endpoint
+from jupyter_smx.model.redaction import redact_variables
+from jupyter_smx.model.spec.job_spec import JobSpec
+from jupyter_smx.policy.scheduling.reuse import reuse_key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENDPOINT = Endpoint(4711, "SMX00000000000000000", "s" * 40)
+INHERITED = {"AWS_SESSION_TOKEN": "of another key", "HTTP_PROXY": "http://proxy"}
+
+
+def settings(folder: Path) -> SageMakerSettings:
+    return SageMakerSettings(data_folder=folder, s3_root=folder / "s3", endpoint=ENDPOINT)
+
+
+def request(**environment: str) -> TranslatedRequest:
+    return TranslatedRequest(kind="train", name="a", fields={}, code=Code(), groups=(), environment=environment)
+
+
+def test_a_job_has_the_variables_that_its_notebook_has_and_its_own_ones_win(tmp_path: Path) -> None:
+    own = {"AWS_ENDPOINT_URL_LOGS": "http://own", "AWS_EC2_METADATA_DISABLED": "false", "AWS_REGION": "eu-west-3"}
+    found = lead_clients(request(**own), settings(tmp_path), "eu-west-1", INHERITED)
+    assert not found.notes
+    variables = dict(found.environment)
+    assert variables["AWS_ENDPOINT_URL_S3"] == variables["AWS_ENDPOINT_URL_SAGEMAKER"] == ENDPOINT.url
+    assert (variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"]) == (
+        ENDPOINT.access_key,
+        ENDPOINT.secret_key,
+    )
+    assert variables["AWS_SESSION_TOKEN"] == ""
+    assert (variables["AWS_DEFAULT_REGION"], variables["NO_PROXY"]) == ("eu-west-3", "127.0.0.1")
+    assert controller_launch.leave_front(variables) == own
+    assert ENDPOINT.secret_key not in str(redact_variables(variables))
+    mine, other = (JobSpec(kind="train", source="", environment=each) for each in (variables, own))
+    assert reuse_key(mine, "me") == reuse_key(other, "me")
+
+
+def test_a_job_with_real_buckets_or_a_key_of_its_own_is_left_as_it_is(tmp_path: Path) -> None:
+    for wish, where in (
+        (request(), replace(settings(tmp_path), s3_root=None)),
+        (request(AWS_ACCESS_KEY_ID="AKIA"), settings(tmp_path)),
+        (request(AWS_PROFILE="work"), settings(tmp_path)),
+    ):
+        assert lead_clients(wish, where, "eu-west-1", INHERITED) == wish
+
+
+def test_a_job_on_other_machines_has_a_note_instead(tmp_path: Path) -> None:
+    found = lead_clients(request(), replace(settings(tmp_path), engine="docker"), "eu-west-1", INHERITED)
+    assert not found.environment
+    (note,) = found.notes
+    assert "reach AWS" in note
+    assert "docker" in note

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
+from aws_client import ROOT
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from aws_client import AwsClient
 
 pytestmark = [pytest.mark.heavy("aws"), pytest.mark.timeout(300)]
@@ -151,3 +155,28 @@ except Exception as error:
     _, code, text = ran.result
     assert code == "ValidationException"
     assert "aws off" in text or "aws env --off" in text
+
+
+def test_the_recipe_for_real_buckets_keeps_the_key_of_the_front_for_all_but_s3(sdk: AwsClient, tmp_path: Path) -> None:
+    page = (ROOT / "docs/users/howto/sagemaker-clients.md").read_text()
+    (recipe,) = re.findall(r"```python skip: it needs an account of AWS\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "config").write_text("[profile work]\nregion = us-east-1\n")
+    (tmp_path / "keys").write_text("[work]\naws_access_key_id = AKIAWORK\naws_secret_access_key = x\n")
+    files = [str(tmp_path / "config"), str(tmp_path / "keys")]
+    ran = sdk.run(
+        f"""
+import os
+del os.environ["AWS_ENDPOINT_URL_S3"]  # as with --s3 aws
+os.environ["AWS_CONFIG_FILE"], os.environ["AWS_SHARED_CREDENTIALS_FILE"] = {files}
+{recipe}
+def found(client):
+    key = client._request_signer._credentials.access_key
+    return ["127.0.0.1" in client.meta.endpoint_url, key == os.environ["AWS_ACCESS_KEY_ID"], key]
+result = {{
+    "front": [found(session.sagemaker_client), found(session.boto_session.client("logs"))],
+    "s3": [found(session.s3_client), found(session.s3_resource.meta.client)],
+}}
+"""
+    )
+    assert [row[:2] for row in ran.result["front"]] == [[True, True]] * 2
+    assert ran.result["s3"] == [[False, False, "AKIAWORK"]] * 2

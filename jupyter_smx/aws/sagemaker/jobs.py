@@ -127,7 +127,7 @@ class NamedJobs:
         if self.requests.has(job) and await self._is_repeated_call(kind, name, job, request, arn):
             return arn
         try:
-            found = translate(request, await self.context())
+            found = await asyncio.to_thread(translate, request, await self.context())  # it reads folders of channels
             found = await asyncio.to_thread(lead_clients, found, self.settings, caller.region, os.environ)
             interpreters = (await self.controller.engine_info(self.settings.engine)).interpreters
             now = self.clock()

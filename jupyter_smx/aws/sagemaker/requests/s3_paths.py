@@ -66,7 +66,18 @@ def read_file(uri: str, root: Path | None) -> str:
 
 
 def _has_files(path: str) -> bool:
-    return any(files for _, _, files in os.walk(path))
+    """Return True if a folder has a file at any depth; it looks no further than the first one."""
+    try:
+        with os.scandir(path) as entries:
+            folders = []
+            for entry in entries:
+                if not entry.is_dir():
+                    return True
+                if not entry.is_symlink():
+                    folders.append(entry.path)
+    except OSError:
+        return False
+    return any(map(_has_files, folders))
 
 
 def _begins_a_name(path: str) -> bool:

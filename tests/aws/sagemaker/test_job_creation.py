@@ -1,0 +1,80 @@
+"""What the creation of a job does on this machine, with a controller of the test's own: threads, disks and names."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from jupyter_smx.aws.sagemaker.jobs import NamedJobs
+from jupyter_smx.aws.sagemaker.request_store import RequestStore
+from jupyter_smx.aws.sagemaker.requests import s3_paths
+from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest
+from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
+from jupyter_smx.aws.service import AwsError, Caller
+from jupyter_smx.model.results.reports import EngineInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from jupyter_smx.aws.controller_client import ControllerClient
+
+CALLER = Caller("SMX", "us-east-1", invocation_id="one")
+
+
+class FakeController:
+    """Answers about an engine."""
+
+    async def engine_info(self, engine: str) -> EngineInfo:
+        return EngineInfo(name=engine)
+
+    async def instance_types(self, _engine: str) -> tuple[str, ...]:
+        return ()
+
+
+def named_jobs(folder: Path, controller: object) -> NamedJobs:
+    settings = SageMakerSettings(data_folder=folder)
+    store = RequestStore(folder / "requests")
+    return NamedJobs(cast("ControllerClient", controller), settings, lambda: 1.0, lambda: 1.0, store)
+
+
+def a_command(*_: Any) -> TranslatedRequest:
+    return TranslatedRequest(kind="train", name="a", fields={"job_name": "a"}, code=Code(command=("true",)), groups=())
+
+
+async def test_folders_of_channels_are_read_beside_the_loop_that_answers(tmp_path: Path) -> None:
+    threads: list[threading.Thread] = []
+
+    def translate(*_: Any) -> TranslatedRequest:
+        threads.append(threading.current_thread())
+        raise AwsError("ValidationException", "enough")
+
+    with pytest.raises(AwsError, match="enough"):
+        await named_jobs(tmp_path, FakeController()).create("train", "a", {}, translate, CALLER)
+    assert threading.current_thread() not in threads
+    assert len(threads) == 1
+
+
+def test_a_folder_is_looked_at_only_until_its_first_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bucket" / "data" / "deep").mkdir(parents=True)
+    with pytest.raises(AwsError):
+        s3_paths.find_source("s3://bucket/data", tmp_path)
+    (tmp_path / "bucket" / "data" / "deep" / "b.csv").touch()
+    assert s3_paths.find_source("s3://bucket/data", tmp_path)
+    for number in range(50):
+        (tmp_path / "bucket" / "data" / "deep" / f"{number}.csv").touch()
+    names: list[str] = []
+    scan = os.scandir
+
+    @contextmanager
+    def scandir(path: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with scan(path) as entries:
+            yield (names.append(entry.name) or entry for entry in entries)  # type: ignore[func-returns-value]
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert s3_paths.find_source("s3://bucket/data", tmp_path)
+    assert len(names) == len(("deep", "its first file"))

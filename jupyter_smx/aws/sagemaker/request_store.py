@@ -15,6 +15,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from jupyter_smx.model.errors import UnavailableError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -56,8 +58,20 @@ class RequestStore:
     def write(self, job: str, stored: StoredRequest) -> None:
         """Replace what is kept of a job.
 
-        :raises OSError: the disk does not take it.
+        :raises UnavailableError: the disk does not take it.
         """
+        try:
+            self._replace(job, stored)
+        except OSError as error:
+            raise UnavailableError(
+                f"The request of the job cannot be kept: {error.strerror or error}.",
+                field="data_dir",
+                value=self._folder,
+                rule="Descriptions of a job give back what was sent.",
+                cure=f"Free some space on the disk of {self._folder}, and check that it is writable.",
+            ) from error
+
+    def _replace(self, job: str, stored: StoredRequest) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._path(job)
         part = path.with_suffix(f".{os.getpid()}.part")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from jupyter_smx import controller_launch
 from jupyter_smx.aws.sagemaker.jobs import NamedJobs
 from jupyter_smx.aws.sagemaker.request_store import RequestStore
 from jupyter_smx.aws.sagemaker.requests import s3_paths
@@ -78,3 +79,11 @@ def test_a_folder_is_looked_at_only_until_its_first_file(tmp_path: Path, monkeyp
     monkeypatch.setattr(os, "scandir", scandir)
     assert s3_paths.find_source("s3://bucket/data", tmp_path)
     assert len(names) == len(("deep", "its first file"))
+
+
+async def test_a_disk_that_takes_no_request_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "smx"))
+    (tmp_path / "requests").touch()
+    with pytest.raises(AwsError, match=f"cannot be kept.*Free some space on the disk of {tmp_path}") as caught:
+        await named_jobs(tmp_path, FakeController()).create("train", "a", {}, a_command, CALLER)
+    assert caught.value.code == "ServiceUnavailable"

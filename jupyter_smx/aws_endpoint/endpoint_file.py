@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import socket
 import string
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +17,6 @@ from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 HOST = "127.0.0.1"
 _NAME = "aws.json"
@@ -24,6 +25,9 @@ _SECRET_LETTERS = string.ascii_letters + string.digits
 _KEY_DIGITS, _SECRET_DIGITS = 17, 40
 _ONLY_OWNER = 0o600
 _MAX_PORT = 65_535
+_EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_FIRST_PORT, _END_PORT = 20_000, 32_768
+_DRAWS = 100
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -48,11 +52,29 @@ def endpoint_path() -> Path:
     return controller_launch.chosen_data_dir() / _NAME
 
 
-def free_port() -> int:
-    """Return a port that no process listens on now."""
+def free_port(below: Callable[[int], int] = secrets.randbelow, ephemeral: Path = _EPHEMERAL) -> int:
+    """Draw a port that no process listens on now, below those that the system gives to connections.
+
+    A port of the system's own range may be a connection's whenever the front starts again. ``below`` draws a number
+    below its argument.
+    """
+    ports = range(_FIRST_PORT, _first_ephemeral(ephemeral))
+    for _ in range(_DRAWS if ports else 0):
+        port = ports[below(len(ports))]
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((HOST, port))
+            return port
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
+
+
+def _first_ephemeral(path: Path) -> int:
+    """Return the first port that the system itself gives away; Linux names it in a file."""
+    try:
+        return min(int(path.read_text(encoding="ascii").split()[0]), _END_PORT)
+    except (OSError, ValueError, IndexError):
+        return _END_PORT
 
 
 def random_text(letters: str, length: int) -> str:

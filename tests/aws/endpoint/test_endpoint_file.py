@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import importlib
 import json
+import socket
 import stat
 import sys
 import threading
@@ -14,7 +15,7 @@ import pytest
 import yaml
 
 from jupyter_smx.aws_endpoint import profile, sagemaker_patch
-from jupyter_smx.aws_endpoint.endpoint_file import Endpoint, ensure_endpoint, read_endpoint
+from jupyter_smx.aws_endpoint.endpoint_file import HOST, Endpoint, ensure_endpoint, free_port, read_endpoint
 from jupyter_smx.aws_endpoint.sdk_config import write_sdk_config
 from jupyter_smx.model.errors import UnavailableError, ValidationError
 
@@ -49,6 +50,20 @@ def test_processes_that_draw_at_the_same_time_agree(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len({endpoint.secret_key for endpoint in found}) == 1
+
+
+def test_a_port_is_below_those_of_connections_and_one_that_is_taken_is_drawn_again(tmp_path: Path) -> None:
+    ephemeral = tmp_path / "range"
+    ephemeral.write_text("25000\t60999\n")
+    taken = free_port(ephemeral=ephemeral)
+    assert 20_000 <= taken < 25_000
+    numbers = iter((taken - 20_000, *range(5_000)))
+    with socket.socket() as other:
+        other.bind((HOST, taken))
+        assert taken != free_port(lambda limit: next(numbers) % limit, ephemeral) < 25_000
+    assert free_port(ephemeral=tmp_path / "of another system") < 32_768
+    ephemeral.write_text("1024\t60999\n")
+    assert free_port(ephemeral=ephemeral)
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"port": 0, "access_key": "a", "secret_key": "b"}', "[1]"])

@@ -50,12 +50,12 @@ def ended_job_error(what: str, status: str) -> AwsError:
     )
 
 
-def name_taken_error(what: str, arn: str) -> AwsError:
-    """Return the error of a name that another job has; ``what`` is ``Training`` or ``Processing``."""
+def name_taken_error(what: str, holder: str, arn: str) -> AwsError:
+    """Return the error of a name that another job has; both kinds are ``Training`` or ``Processing``."""
     return AwsError(
         "ResourceInUse",
         f"{what} job names must be unique within an AWS account and region, "
-        f"and a {what.lower()} job with this name already exists ({arn})",
+        f"and a {holder.lower()} job with this name already exists ({arn})",
     )
 
 

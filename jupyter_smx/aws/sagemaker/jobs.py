@@ -152,8 +152,15 @@ class NamedJobs:
         except SmxError as error:
             self.requests.delete(job)
             if isinstance(error, ResourceInUseError) and error.field == "job_name":
-                raise name_taken_error(TITLES[kind], arn) from error
+                raise await self._name_taken(kind, spec.job_name, arn) from error
             raise
+
+    async def _name_taken(self, kind: Kind, name: str, arn: str) -> AwsError:
+        """Return the error of a taken name, with the ARN of the job that has it: both kinds share their names here."""
+        holder: Kind = "train" if kind == "process" else "process"
+        if await self.find(holder, name) is None:
+            return name_taken_error(TITLES[kind], TITLES[kind], arn)
+        return name_taken_error(TITLES[kind], TITLES[holder], format_arn(holder, name, arn.split(":")[3]))
 
     async def _is_repeated_call(self, kind: Kind, name: str, job: str, request: dict[str, Any], arn: str) -> bool:
         """Return True if this very call has created the job already; False if it was refused.
@@ -170,7 +177,7 @@ class NamedJobs:
             return False
         if known.id == job and self.requests.read(job).request == request:
             return True
-        raise name_taken_error(TITLES[kind], arn)
+        raise await self._name_taken(kind, name, arn)
 
     async def context(self) -> TranslationContext:
         """Return what the translation of a request needs to know of the controller."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -16,6 +17,7 @@ from jupyter_smx.aws.sagemaker.requests import s3_paths
 from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest
 from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
 from jupyter_smx.aws.service import AwsError, Caller
+from jupyter_smx.model.errors import ResourceInUseError
 from jupyter_smx.model.results.reports import EngineInfo
 
 if TYPE_CHECKING:
@@ -87,3 +89,27 @@ async def test_a_disk_that_takes_no_request_is_named(tmp_path: Path, monkeypatch
     with pytest.raises(AwsError, match=f"cannot be kept.*Free some space on the disk of {tmp_path}") as caught:
         await named_jobs(tmp_path, FakeController()).create("train", "a", {}, a_command, CALLER)
     assert caught.value.code == "ServiceUnavailable"
+
+
+class TakenName(FakeController):
+    """Has one job, and refuses its name."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    async def submit(self, _job: str, _spec: Any) -> None:
+        raise ResourceInUseError("a exists", field="job_name")
+
+    async def job(self, name: str) -> Any:
+        return SimpleNamespace(job=SimpleNamespace(name=name, spec=SimpleNamespace(kind=self.kind)))
+
+
+@pytest.mark.parametrize("kind", ["training", "processing"])
+async def test_the_error_of_a_taken_name_has_the_arn_of_the_job_that_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "smx"))
+    jobs = named_jobs(tmp_path, TakenName("train" if kind == "training" else "process"))
+    with pytest.raises(AwsError, match=f"Processing job names .* a {kind} job .*:us-east-1:.*:{kind}-job/a") as caught:
+        await jobs.create("process", "a", {}, a_command, CALLER)
+    assert caught.value.code == "ResourceInUse"

@@ -16,7 +16,7 @@ from jupyter_smx.aws_endpoint.endpoint_file import Endpoint, ensure_endpoint, re
 from jupyter_smx.model.errors import UnavailableError, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from jupyter_smx.aws_endpoint.environment import S3Place
@@ -132,11 +132,16 @@ def find_front() -> RunningFront | None:
 
 
 def start_front(
-    report: Callable[[str], None], s3: S3Place | None = None, images: str | None = None, python: str = sys.executable
+    report: Callable[[str], None],
+    s3: S3Place | None = None,
+    images: str | None = None,
+    python: str = sys.executable,
+    settings: Sequence[str] = (),
 ) -> ReadyFront:
     """Start the front unless it runs, wait until it listens, and return it. Blocks for about a second.
 
     ``s3`` is where its buckets are, and ``images`` is ``match`` or ``note``; None for what the configuration says.
+    ``settings`` are words with more of it, as a Jupyter server has it, for a front that is started.
 
     :raises ValidationError: it runs with other buckets or images.
     :raises UnavailableError: botocore is missing, the port is taken, or the process ended; its last words say why.
@@ -158,7 +163,7 @@ def start_front(
             cure='Install it beside jupyter_smx: pip install "jupyter-smx[aws]".',
         )
     report("Starting the front for clients of AWS …")
-    words = [f"--SmxAws.s3={s3}"] if s3 else []
+    words = [*settings, *([f"--SmxAws.s3={s3}"] if s3 else [])]
     words += [f"--SmxAws.match_images={images == 'match'}"] if images else []
     return _check_choice(endpoint, _wait_ready(_start_process(python, words)), s3, images)
 

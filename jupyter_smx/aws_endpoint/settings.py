@@ -12,7 +12,7 @@ from traitlets.config import Application, Configurable
 from jupyter_smx.model.errors import ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from traitlets.config import Config
 
@@ -87,3 +87,15 @@ def read_settings(words: Sequence[str] = (), config: Config | None = None) -> Sm
             rule=f"It is in {CONFIG_NAME}.py in one of Jupyter's configuration folders.",
             cure="Correct the file; `jupyter --paths` lists its folders.",
         ) from error
+
+
+def words_of(settings: SmxAws, names: Iterable[str]) -> list[str]:
+    """Return the words of a command line by which another process reads the same values of some settings."""
+    words = []
+    for name in names:
+        value = getattr(settings, name)
+        if isinstance(value, dict):
+            words += [f"--SmxAws.{name}={key}={each}" for key, each in value.items()]
+        else:
+            words.append(f"--SmxAws.{name}={value}")
+    return words

@@ -10,7 +10,7 @@ from jupyter_smx.aws_endpoint import environment, process, profile, sagemaker_pa
 from jupyter_smx.aws_endpoint.sdk_config import write_sdk_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
     from jupyter_smx.aws_endpoint.environment import EnvironChange, S3Place
 
@@ -27,12 +27,20 @@ class Switch:
     sentence: str
 
 
-def plan_on(environ: Mapping[str, str], report: Callable[[str], None], s3: S3Place | None, back: str) -> Switch:
+def plan_on(
+    environ: Mapping[str, str],
+    report: Callable[[str], None],
+    s3: S3Place | None,
+    back: str,
+    settings: Sequence[str] = (),
+) -> Switch:
     """Start the front unless it runs, and return what leads clients of ``environ`` to it. Blocks.
+
+    ``settings`` are words for a front that is started.
 
     :raises SmxError: the front cannot be started, or runs with other buckets.
     """
-    front = process.start_front(report, s3)
+    front = process.start_front(report, s3, settings=settings)
     sdk_config = write_sdk_config(environment.region_of(environ), front.s3)
     variables = environment.client_variables(front.endpoint, sdk_config, environ, front.s3)
     buckets = "its buckets are folders here" if front.s3 == "local" else "its buckets are those of AWS"

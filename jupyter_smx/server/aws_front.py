@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tornado.ioloop import IOLoop
 
-from jupyter_smx.aws_endpoint.settings import read_settings
+from jupyter_smx.aws_endpoint.settings import read_settings, words_of
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ async def lead_clients_to_front(config: Config, log: Logger) -> str:
         from jupyter_smx.aws_endpoint import switch  # noqa: PLC0415
 
         s3: S3Place = "local" if settings.s3 == "local" else "aws"
-        start = partial(switch.plan_on, os.environ, log.info, s3, switch.BACK_IN_A_NOTEBOOK)
+        words = words_of(settings, (name for name in config.SmxAws if name != "s3"))
+        start = partial(switch.plan_on, os.environ, log.info, s3, switch.BACK_IN_A_NOTEBOOK, words)
         plan = await IOLoop.current().run_in_executor(None, start)
     except SmxError as error:
         log.error("Clients of AWS are not led to the front: %s", error)  # noqa: TRY400 - a sentence for a person

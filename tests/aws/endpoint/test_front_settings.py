@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from traitlets.config import Config
 
+from jupyter_smx.aws_endpoint import switch
 from jupyter_smx.aws_endpoint.settings import read_settings
+from jupyter_smx.aws_endpoint.switch import Switch
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.server.aws_front import lead_clients_to_front
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,3 +51,24 @@ def test_a_file_that_cannot_be_used_is_named_and_ends_no_process(
     write_config(text)
     with pytest.raises(ValidationError, match="The configuration of SmxAws cannot be read"):
         read_settings()
+
+
+async def test_a_front_that_the_server_starts_has_all_settings_of_the_servers_configuration(
+    write_config: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_config("c.SmxAws.engine = 'docker'\n")
+    started: list[list[str]] = []
+
+    def plan_on(*arguments: Any) -> Switch:
+        started.append(arguments[-1])
+        return Switch([], "http://127.0.0.1:1", "")
+
+    monkeypatch.setattr(switch, "plan_on", plan_on)
+    images = {"torch:.*[a-z]": "conda:t", "tf": "uv:tensorflow==2.16"}
+    own = {"enabled": True, "images": images, "match_images": True, "hold": 5.0, "processing_keep_alive": 60}
+    assert await lead_clients_to_front(Config({"SmxAws": own}), logging.getLogger("test"))
+    (words,) = started
+    found = read_settings(words)
+    assert {name: getattr(found, name) for name in own} == own
+    assert found.engine == "docker"
+    assert not [word for word in words if "engine" in word]

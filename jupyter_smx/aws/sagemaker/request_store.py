@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from pathlib import Path
 
 _ID_DIGITS = 32
@@ -95,6 +96,16 @@ class RequestStore:
         """Delete what is kept of a job, if there is anything."""
         with contextlib.suppress(FileNotFoundError):
             self._path(job).unlink()
+
+    def delete_others(self, known: Container[str], before: float) -> None:
+        """Delete what is kept of jobs that do not exist any more, since it may have secrets.
+
+        A file that was written after ``before``, in seconds since the epoch, may be of a job that is being created.
+        """
+        with contextlib.suppress(OSError):  # a file that stays is deleted after the next list
+            for path in self._folder.glob("*.json"):
+                if path.stem not in known and path.stat().st_mtime < before:
+                    path.unlink(missing_ok=True)
 
     def _path(self, job: str) -> Path:
         return self._folder / f"{job}.json"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import select
+import sys
 from typing import TYPE_CHECKING, List
 
 from jupyter_smx.agent.code import imports
@@ -51,8 +52,7 @@ def load_all() -> None:
 def load_while_waiting(sock: socket.socket) -> None:
     """Load those that are not loaded yet, unless a message comes soon."""
     if len(_loaded) < len(NAMES) and not select.select([sock], [], [], START)[0]:
-        with contextlib.suppress(ImportError, OSError), imports.agent_modules():
-            load_all()
+        _load_in_child()
 
 
 def load_for_job(message: ChildMessage, host_info: HostInfo) -> None:
@@ -60,5 +60,18 @@ def load_for_job(message: ChildMessage, host_info: HostInfo) -> None:
     spec = message["spec"]
     needs_some = any(spec.get(name) for name in _NEED_MODULES)
     if needs_some or message.get("home") or host_info.image_files or "PYTHONPATH" in spec["environment"]:
-        with imports.agent_modules():
+        _load_in_child()
+
+
+def _load_in_child() -> None:
+    """Load all where the package is hidden, and not from the folder of jobs: another job's files may be there.
+
+    A job that needs one that failed reports that, so the child goes on, whatever is raised.
+    """
+    first = sys.path[:1]
+    del sys.path[:1]
+    try:
+        with contextlib.suppress(Exception), imports.agent_modules():
             load_all()
+    finally:
+        sys.path[:0] = first

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 from source_archives import packed
 
 from jupyter_smx.agent.forkserver import job_modules
@@ -52,3 +53,38 @@ def test_the_first_job_loads_them_before_it_can_find_files_of_the_users(
     fields = {"source_dir": source, "entry_point": "train.py", "environment": {"PYTHONHASHSEED": "7"}}
     record = start_agent().run(script, **fields)
     assert (record["exit_code"], record["text"]) == (0, "7\n"), record
+
+
+IN_CHILD = """
+import socket, sys
+from types import SimpleNamespace
+sys.path[:0] = [{folder!r}]
+from jupyter_smx.agent.forkserver import job_modules
+ours, theirs = socket.socketpair()
+before = list(sys.path)
+{call}
+assert sys.path == before
+print(len(job_modules._loaded) == len(job_modules.NAMES))
+"""
+WAITS = "job_modules.load_while_waiting(ours)"
+BEGINS = "job_modules.load_for_job({'spec': {'source_dir': 'a'}}, SimpleNamespace(image_files=False))"
+
+
+def run_in_child(folder: Path, call: str, before: str = "") -> str:
+    code = f"import sys; sys.path[:0] = {sys.path!r}\n{IN_CHILD.format(folder=str(folder), call=before + call)}"
+    return subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("call", [WAITS, BEGINS])
+def test_a_child_loads_them_without_the_files_of_the_job_that_runs_meanwhile(tmp_path: Path, call: str) -> None:
+    for name in NEEDED_LATER - {"subprocess"}:
+        (tmp_path / f"{name}.py").write_text("print('of another job')\n")
+    assert run_in_child(tmp_path, call) == "True\n"
+
+
+@pytest.mark.parametrize("call", [WAITS, BEGINS])
+def test_a_child_goes_on_without_a_module_that_raises_anything(tmp_path: Path, call: str) -> None:
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    (folder / "tarfile.py").write_text("raise ValueError('broken')\n")
+    assert run_in_child(tmp_path, call, f"before[1:1] = [{str(folder)!r}]; sys.path[:] = before\n") == "False\n"

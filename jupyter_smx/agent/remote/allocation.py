@@ -4,7 +4,8 @@ The batch script has the source of this file in it, since no folder of the nodes
 package. It runs as ``python -c SOURCE pilot PLAN SOURCE``, and the pilot starts ``python -c SOURCE parent PLAN`` for
 each group. PLAN is JSON with ``job`` (the id of the allocation, or the name of a parent), ``name`` (of the job),
 ``groups`` (``nodes`` and ``cpus`` of each), ``folder`` (of hosts), ``seconds`` (the time limit), ``idle`` (seconds
-without a host after which the allocation ends) and ``notice`` (seconds from SIGUSR1 to the end of the allocation).
+without a host after which the allocation ends), ``others`` (names of jobs for whose nodes it waits longer) and
+``notice`` (seconds from SIGUSR1 to the end of the allocation).
 
 A parent starts agents as its own children: schedulers kill what a step leaves behind. It takes requests, one line of
 JSON each, at an abstract unix socket, which needs no file system and which only its own user may use.
@@ -127,15 +128,52 @@ def is_requeued(variables: Mapping[str, str]) -> bool:
     return variables.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
 
 
-def _has_older_job(plan: Dict[str, Any]) -> bool:
-    """Ask the scheduler for jobs of the same name; an answer that does not come is no reason to end."""
-    words = ["squeue", "--noheader", "--all", f"--user={os.getuid()}", f"--name={plan['name']}", "--format=%i"]
-    words.append("--states=PENDING,RUNNING,CONFIGURING")
+def _list_jobs(names: Sequence[str], states: str) -> Optional[str]:
+    """Return the ids of this user's jobs of these names, one for each line; None if the scheduler does not answer."""
+    words = ["squeue", "--noheader", "--all", f"--user={os.getuid()}", f"--name={','.join(names)}", "--format=%i"]
+    words.append(f"--states={states}")
     try:
         done = subprocess.run(words, stdout=subprocess.PIPE, timeout=_QUEUE_TIMEOUT, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0 and is_older_job_queued(plan["job"], done.stdout.decode(errors="replace"))
+        return None
+    return done.stdout.decode(errors="replace") if done.returncode == 0 else None
+
+
+def _has_older_job(plan: Dict[str, Any]) -> bool:
+    """Return True if an older job has the same name; an answer that does not come is no reason to end."""
+    listed = _list_jobs([plan["name"]], "PENDING,RUNNING,CONFIGURING")
+    return listed is not None and is_older_job_queued(plan["job"], listed)
+
+
+class GroupWait:
+    """Decides whether parents without a host wait longer: as long as jobs of other groups have no nodes yet."""
+
+    def __init__(self, plan: Dict[str, Any]) -> None:
+        self._names: List[str] = plan["others"]
+        self._pause = float(plan["idle"]) / 3
+        self.seconds = float(plan["idle"]) + self._pause
+        """Seconds from an answer for which parents wait: the idle time, from the next answer at the latest."""
+        self._next_at = time.monotonic() + self._pause
+        self._until = time.monotonic() + float(plan["idle"])
+        """When parents without a host end."""
+
+    def timeout(self) -> float:
+        """Return the seconds until the next question, at most a minute."""
+        return min(60.0, max(0.0, self._next_at - time.monotonic())) if self._names else 60.0
+
+    def is_longer(self) -> bool:
+        """Ask the scheduler if it is time; an answer that does not come is no reason to end."""
+        now = time.monotonic()
+        if not self._names or now < self._next_at:
+            return False
+        if now > self._until:
+            self._names = []  # its hosts were launched, or the parents end now
+            return False
+        is_waiting = _list_jobs(self._names, "PENDING,CONFIGURING") != ""
+        now = time.monotonic()
+        self._next_at = now + self._pause
+        self._until = now + self.seconds if is_waiting else self._until
+        return is_waiting
 
 
 def pilot(plan: Dict[str, Any], source: str) -> int:
@@ -153,8 +191,11 @@ def pilot(plan: Dict[str, Any], source: str) -> int:
     ]
     limit_at = time.monotonic() + float(plan["seconds"])
     log(f"started {len(steps)} steps")
+    wait = GroupWait(plan)
     # A step ends with the last of its tasks, so the first parent that ends says so on its output.
-    while not _wait_output(steps, signals, 60.0):
+    while not _wait_output(steps, signals, wait.timeout()):
+        if wait.is_longer():
+            _send_order(steps, {"wait": wait.seconds})
         if signal.SIGUSR1 in signals.read():
             log(f"notice: the allocation ends in {plan['notice']:g} s")
             _send_order(steps, {"notice": plan["notice"]})
@@ -295,6 +336,8 @@ class Parent:
                 self.ends_at = time.monotonic() + float(order["notice"])
                 for agent, launch in self.agents:
                     self._give_notice(agent, launch)
+            if "wait" in order:
+                self.idle_at = time.monotonic() + float(order["wait"])
             if "end" in order:
                 self._signal(signal.SIGUSR1)
                 self.kill_at = time.monotonic() + _END_WITHIN

@@ -63,13 +63,17 @@ class Group(Struct, frozen=True, kw_only=True):
 
 
 class BatchJob(Struct, frozen=True, kw_only=True):
-    """A batch job; ``seconds`` is its time limit, ``notice`` comes so many seconds before that."""
+    """A batch job; ``seconds`` is its time limit, ``notice`` comes so many seconds before that.
+
+    Without a host it ends after ``idle`` seconds, which begin again while one of the jobs ``others`` has no nodes.
+    """
 
     name: str
     groups: tuple[Group, ...]
     seconds: float
     notice: float
     idle: float
+    others: tuple[str, ...] = ()
 
 
 class AllocationTime(Struct, frozen=True, kw_only=True):
@@ -90,8 +94,9 @@ def job_name(owner: str, cluster: str) -> str:
 
 
 def job_of_group(planned: BatchJob, group: int) -> BatchJob:
-    """Return the job of one instance group, which waits for those of the others as long as it has its nodes."""
-    return replace(planned, name=f"{planned.name}:{group}", groups=(planned.groups[group],), idle=planned.seconds)
+    """Return the job of one instance group, which waits for those of the others while they wait for their nodes."""
+    others = tuple(f"{planned.name}:{number}" for number in range(len(planned.groups)) if number != group)
+    return replace(planned, name=f"{planned.name}:{group}", groups=(planned.groups[group],), others=others)
 
 
 def cluster_of(owner: str, name: str) -> str:
@@ -202,6 +207,7 @@ def script(submission: BatchJob, source: str, folder: str, python: str, programs
         "folder": folder,
         "seconds": submission.seconds,
         "idle": submission.idle,
+        "others": submission.others,
         "notice": submission.notice,
     }
     return _SCRIPT.format(

@@ -31,6 +31,7 @@ exec "$@"
 """
 SQUEUE = """\
 #!/bin/sh
+echo "$*" >>"{folder}/squeue.log"
 cat "{queue}"
 """
 AGENT = """\
@@ -59,7 +60,7 @@ class Pilot:
         programs = folder / "bin"
         programs.mkdir()
         for name, text in {"srun": SRUN, "squeue": SQUEUE}.items():
-            (programs / name).write_text(text.format(log=folder / "srun.log", queue=folder / "queue"))
+            (programs / name).write_text(text.format(log=folder / "srun.log", queue=folder / "queue", folder=folder))
             (programs / name).chmod(0o755)
         plan = {
             "job": self.job,
@@ -68,6 +69,7 @@ class Pilot:
             "folder": os.fspath(folder / "hosts"),
             "seconds": 3_600.0,
             "idle": 60.0,
+            "others": [],
             "notice": 120.0,
             **changes,
         }
@@ -213,6 +215,37 @@ def test_a_pilot_that_is_killed_ends_the_agents(pilot: Pilot) -> None:
 def test_an_allocation_without_a_host_ends_after_its_idle_time(tmp_path: Path, pilots: list[Pilot]) -> None:
     pilots.append(Pilot(tmp_path, idle=0.2))
     assert pilots[0].process.wait(20) == 0
+
+
+def test_an_allocation_waits_for_the_jobs_of_other_groups_as_long_as_they_wait(
+    tmp_path: Path, pilots: list[Pilot]
+) -> None:
+    pilot = Pilot(tmp_path, queue=f"{10**10}\n", idle=1.5, others=["smx-test:1", "smx-test:2"])
+    pilots.append(pilot)
+    with pytest.raises(subprocess.TimeoutExpired):
+        pilot.process.wait(6)
+    assert "--name=smx-test:1,smx-test:2 " in (tmp_path / "squeue.log").read_text()
+    (tmp_path / "queue").write_text("")
+    assert pilot.process.wait(20) == 0
+    assert "ends: no host was launched" in (tmp_path / "pilot.log").read_text()
+
+
+def test_a_scheduler_that_does_not_answer_is_no_reason_to_end(tmp_path: Path, pilots: list[Pilot]) -> None:
+    pilot = Pilot(tmp_path, idle=1.5, others=["smx-test:1"])
+    pilots.append(pilot)
+    (tmp_path / "queue").unlink()
+    with pytest.raises(subprocess.TimeoutExpired):
+        pilot.process.wait(5)
+
+
+def test_a_pilot_asks_no_more_once_its_hosts_run(tmp_path: Path, pilots: list[Pilot]) -> None:
+    pilot = Pilot(tmp_path, idle=0.6, others=["smx-test:1"])
+    pilots.append(pilot)
+    pilot.until_it_listens()
+    pilot.start_agent()
+    with pytest.raises(subprocess.TimeoutExpired):
+        pilot.process.wait(3)
+    assert len((tmp_path / "squeue.log").read_text().splitlines()) <= 1 + 3
 
 
 def test_a_pilot_ends_at_once_if_an_older_job_has_its_name(tmp_path: Path, pilots: list[Pilot]) -> None:

@@ -112,15 +112,17 @@ async def test_a_group_without_nodes_is_waited_for_and_the_granted_one_is_named(
     assert len(rest[-1].hosts) == 3
 
 
-async def test_a_granted_group_holds_its_nodes_while_it_waits_for_the_others(
+async def test_a_granted_group_has_the_usual_idle_time_and_the_names_of_the_jobs_that_it_waits_for(
     engine: SlurmEngine, slurm: FakeSlurm
 ) -> None:
     await acquire(engine, TWO_GROUPS)
+    names = [job.name for job in slurm.jobs]
     for job in slurm.jobs:
         found = re.search(r"^plan='(.*)'$", job.script, re.MULTILINE)
         assert found is not None
         plan = json.loads(found[1])
-        assert plan["idle"] >= 3_600 + 600
+        assert plan["idle"] == TWO_GROUPS.idle_limit + 90.0
+        assert plan["others"] == [name for name in names if name != job.name]
         assert (plan["name"], len(plan["groups"])) == (job.name, 1)
 
 

@@ -59,7 +59,7 @@ class Dispatcher:
         self._file_sender = FileSender()
         self._last: dict[str, asyncio.Task[None]] = {}
         """Last task of each cluster that has not finished."""
-        self.key_of: Callable[[str, int], str] = lambda _job, _lease: ""
+        self.key_of: Callable[[str, str, int], str] = lambda _job, _cluster, _lease: ""
         """Key of a job and its lease, by which its hosts on several machines know each other."""
         self._listing_pool = ThreadPoolExecutor(_LISTING_THREADS, thread_name_prefix="list-inputs")
 
@@ -164,7 +164,7 @@ class Dispatcher:
         linger = job.spec.max_run if len(hosts) > 1 else 0
         grace = self._live_state.limits.grace
         own_gpus = self._engine_of(job.spec.engine).capabilities.own_gpus
-        key = self.key_of(job.id, job.lease) if len(hosts) > 1 else ""
+        key = self.key_of(job.id, job.cluster, job.lease) if len(hosts) > 1 else ""
         runtime.moments.setdefault("sent", self._live_state.clock())
         for host in hosts:
             # A host that refused the job, or is done with it, would only repeat its reply.

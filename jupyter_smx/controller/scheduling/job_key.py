@@ -25,9 +25,12 @@ _LENGTH = 64
 _log = logging.getLogger(__name__)
 
 
-def derive_key(secret: str, job: str, lease: int) -> str:
-    """Return the key of a job for one lease of its hosts; it says nothing about those of other jobs."""
-    return hmac.new(secret.encode(), f"{job}/{lease}".encode(), hashlib.sha256).hexdigest()
+def derive_key(secret: str, job: str, cluster: str, lease: int) -> str:
+    """Return the key of a job for one lease of a cluster; it says nothing about those of other jobs and attempts.
+
+    Each cluster counts its leases, so a host of a lost attempt would have the key of the next one by the lease alone.
+    """
+    return hmac.new(secret.encode(), f"{job}/{cluster}/{lease}".encode(), hashlib.sha256).hexdigest()
 
 
 def read_secret(path: Path, new_secret: Callable[[], str]) -> str:
@@ -66,11 +69,11 @@ class JobKeys:
         self._new_secret = new_secret
         self._secret = ""
 
-    def key_of(self, job: str, lease: int) -> str:
+    def key_of(self, job: str, cluster: str, lease: int) -> str:
         """Return the key of a job; "" if the secret cannot be read, so that its hosts say that they lack one."""
         try:
             self._secret = self._secret or read_secret(self._path, self._new_secret)
         except OSError as error:
             _log.warning("job=%s its hosts get no key for each other: %s", job, error)
             return ""
-        return derive_key(self._secret, job, lease)
+        return derive_key(self._secret, job, cluster, lease)

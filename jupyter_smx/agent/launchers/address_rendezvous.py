@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.paths import HostInfo
 
 _CONNECT_TIMEOUT = 5.0
+_BACKLOG = 64
+"""Connections that wait at least: other programs of a network connect, too, and would keep the hosts out."""
 UNREACHABLE_LIMIT = 20.0
 """Seconds for which a machine may be out of reach. A host that is not ready yet refuses connections at once."""
 
@@ -40,7 +42,7 @@ class AddressRendezvous:
 
     @contextlib.contextmanager
     def listen(self, most: int = 1) -> Iterator[socket.socket]:
-        """Listen for up to ``most`` waiting connections until the end of the ``with``.
+        """Listen for ``most`` waiting connections or more until the end of the ``with``.
 
         :raises RefusalError: the address or the port cannot be used here; the text says why.
         """
@@ -51,7 +53,7 @@ class AddressRendezvous:
                 listener.bind((address, port))
             except OSError as error:
                 raise RefusalError(_listen_failure(self._host, address, port, error)) from error
-            listener.listen(most)
+            listener.listen(max(most, _BACKLOG))
             yield listener
 
     def accept(self, listener: socket.socket) -> Optional[HostConnection]:
@@ -77,6 +79,7 @@ class AddressRendezvous:
         except OSError as error:
             self._note_unreachable(host, error)
         else:
+            self._unreachable_since = None
             with contextlib.suppress(AuthenticationError, OSError):
                 return host_connection.prove_as_connector(connection, self._key, host)
         connection.close()

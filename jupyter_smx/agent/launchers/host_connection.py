@@ -21,7 +21,9 @@ _NONCE = 32
 _CODE = hashlib.sha256().digest_size
 _LISTENER, _CONNECTOR, _FRAMES, _SECRET = b"listener", b"connector", b"frames", b"secret"
 PROOF_TIMEOUT = 10.0
-"""Seconds in which the other side must prove that it has the key."""
+"""Seconds in which a host that listens must prove that it has the key; it may have other visitors before."""
+VISITOR_TIMEOUT = 2.0
+"""Seconds in which a visitor must prove it: a host does so at once and would come again, and others may wait."""
 _IDLE, _INTERVAL, _PROBES = 30, 10, 3
 """Seconds until a silent machine is asked whether it is there, and between and number of such questions."""
 
@@ -100,7 +102,7 @@ def prove_as_listener(
 
     :raises AuthenticationError: it did not, or was too slow.
     """
-    own, reader = random(_NONCE), _ProofReader(sock)
+    own, reader = random(_NONCE), _ProofReader(sock, VISITOR_TIMEOUT)
     try:
         sock.sendall(own)
         other = reader.read(_NONCE)
@@ -120,7 +122,7 @@ def prove_as_connector(
 
     :raises AuthenticationError: it is not, or was too slow.
     """
-    own, reader = random(_NONCE), _ProofReader(sock)
+    own, reader = random(_NONCE), _ProofReader(sock, PROOF_TIMEOUT)
     try:
         other = reader.read(_NONCE)
         sock.sendall(own + _code(key.encode(), _CONNECTOR, host.encode(), other, own))
@@ -133,11 +135,11 @@ def prove_as_connector(
 
 
 class _ProofReader:
-    """Reads bytes of a proof, all of them within :data:`PROOF_TIMEOUT`."""
+    """Reads bytes of a proof, all of them within ``limit`` seconds."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, limit: float) -> None:
         self._socket = sock
-        self._until = time.monotonic() + PROOF_TIMEOUT
+        self._until = time.monotonic() + limit
 
     def read(self, count: int) -> bytes:
         data = b""

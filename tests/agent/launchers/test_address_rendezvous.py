@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from jupyter_smx.agent.contract import tfconfig
 from jupyter_smx.agent.errors import RefusalError
-from jupyter_smx.agent.launchers import address_rendezvous
+from jupyter_smx.agent.launchers import address_rendezvous, host_connection
 from jupyter_smx.agent.launchers.address_rendezvous import AddressRendezvous
 from jupyter_smx.agent.launchers.rendezvous import FolderRendezvous
 from jupyter_smx.agent.paths import ML, HostInfo
@@ -95,6 +96,34 @@ def test_a_machine_out_of_reach_is_refused_after_a_while_and_one_that_is_not_rea
     now[0] = 3_020.0
     with pytest.raises(RefusalError, match=rf"algo-1 cannot reach algo-2 at 127\.0\.0\.1, port {port} \(no answer\)"):
         connect(TimeoutError())
+
+
+def test_a_machine_that_answered_in_between_is_not_out_of_reach(port: int) -> None:
+    now = [0.0]
+    leader = place("algo-1", port, clock=lambda: now[0])
+    leader._note_unreachable("algo-2", TimeoutError())
+    with place("algo-2", port).listen() as listener, ThreadPoolExecutor() as pool:
+        connected = pool.submit(leader.connect, "algo-2")
+        listener.accept()[0].close()
+        assert connected.result() is None, "it did not prove that it is a host of the job"
+    now[0] = 3_000.0
+    leader._note_unreachable("algo-2", TimeoutError())
+
+
+def test_silent_visitors_do_not_keep_a_host_from_connecting(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_connection, "VISITOR_TIMEOUT", 0.02)
+    worker = place("algo-2", port)
+    with worker.listen() as listener, contextlib.ExitStack() as silent, ThreadPoolExecutor() as pool:
+        for _ in range(20):
+            silent.enter_context(socket.create_connection(("127.0.0.1", port), 1.0))
+        connected = pool.submit(place("algo-1", port).connect, "algo-2")
+        accepted = [worker.accept(listener) for _ in range(21)]
+        ours, theirs = connected.result(), accepted.pop()
+        assert accepted == [None] * 20
+        assert ours is not None
+        assert theirs is not None
+        ours.socket.close()
+        theirs.socket.close()
 
 
 @pytest.mark.parametrize(

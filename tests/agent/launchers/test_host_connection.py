@@ -129,9 +129,13 @@ def test_what_knows_nothing_of_the_key_gets_random_bytes_and_no_more(ends: Ends,
 
 
 def test_a_program_that_says_nothing_is_not_waited_for(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_connection, "PROOF_TIMEOUT", 0.05)
+    assert host_connection.VISITOR_TIMEOUT < host_connection.PROOF_TIMEOUT / 4, "a few of them may come before a host"
+    monkeypatch.setattr(host_connection, "VISITOR_TIMEOUT", 0.05)
     with pytest.raises(OSError, match=r"timed out|too long"):
         host_connection.prove_as_listener(ends[0], KEY, "algo-2")
+    monkeypatch.setattr(host_connection, "PROOF_TIMEOUT", 0.05)
+    with pytest.raises(OSError, match=r"timed out|too long"):
+        host_connection.prove_as_connector(ends[1], KEY, "algo-2")
 
 
 def test_a_frame_that_was_changed_repeated_or_turned_back_is_refused(ends: Ends) -> None:

@@ -50,25 +50,30 @@ class PlatformUsageRecorder:
 
     async def _record_all(self, clusters: Sequence[Cluster]) -> None:
         for cluster in clusters:
-            await self._record(cluster)
+            await self._record(cluster, is_second_try=True)
 
-    async def _record(self, cluster: Cluster) -> None:
-        """Read the figures, and record them. A platform that has none is not asked again."""
+    async def _record(self, cluster: Cluster, *, is_second_try: bool = False) -> None:
+        """Read the figures, and record them, or that there are none.
+
+        After a first try without an answer nothing is recorded, so that the next controller asks once more.
+        """
         try:
             with log_and_continue(_log, "pool={} its platform usage was not recorded", cluster.id):
-                self._live_state.save_platform_usage(cluster.id, await self._read(cluster))
+                has_answer, usage = await self._read(cluster)
+                if has_answer or is_second_try:
+                    self._live_state.save_platform_usage(cluster.id, usage)
         except FencedError:
             self._on_fenced()
 
-    async def _read(self, cluster: Cluster) -> PlatformUsage | None:
-        """Return the figures; None if the platform accounts nothing, or does not answer in time."""
+    async def _read(self, cluster: Cluster) -> tuple[bool, PlatformUsage | None]:
+        """Return True if the platform answered in time, and its figures; None if it accounts nothing."""
         engine = self._engine_of(cluster.key.engine)
         with suppress(SmxError), wrap_unexpected(_log, "Reading the accounts of an engine"):
             try:
-                return await asyncio.wait_for(engine.platform_usage(cluster.id), _TIMEOUT)
+                return True, await asyncio.wait_for(engine.platform_usage(cluster.id), _TIMEOUT)
             except asyncio.TimeoutError:
                 _log.info("pool=%s no platform usage: the engine gave no answer in %g s", cluster.id, _TIMEOUT)
-        return None
+        return False, None
 
     async def drain(self, limit: float) -> None:
         """Wait for queries that are running, for at most ``limit`` seconds."""

@@ -146,6 +146,21 @@ def test_the_next_controller_reads_the_figures_of_a_pool_whose_controller_ended_
     assert accounting_engine(remote).questions == 2
 
 
+@pytest.mark.parametrize(("delay", "error"), [(0.0, UnavailableError("Slurm does not answer.")), (60.0, None)])
+def test_the_next_controller_asks_once_more_if_the_platform_gave_no_answer(
+    remote: Simulation, delay: float, error: Exception | None
+) -> None:
+    engine = accounting_engine(remote)
+    engine.delay, engine.error = delay, error
+    job = remote.run_to_end(keep_alive=0)
+    remote.pass_time(20.0)
+    assert figures(remote, job) == ""
+    engine.delay, engine.error = 0.0, None
+    remote.restart()
+    remote.pass_time(1.0)
+    assert (figures(remote, job), engine.questions) == (SENTENCE, 2)
+
+
 def test_a_platform_without_figures_is_asked_by_one_later_controller_only(remote: Simulation) -> None:
     engine = accounting_engine(remote)
     engine.delay, engine.error = 5.0, UnavailableError("Slurm does not answer.")

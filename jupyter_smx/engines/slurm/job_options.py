@@ -26,10 +26,13 @@ RESERVED_WORDS = (
 )
 """Options of ``sbatch`` that the engine sets itself, or with which it would not find the job or not start its hosts."""
 _GPU_WORDS = ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "tres-per-task")
+_TIME_WORDS = ("time-min", "deadline")
+"""With these Slurm may give less time than the engine computes with, or remove the job."""
 _MEMORY_WORDS = ("mem", "mem-per-cpu", "mem-per-gpu")
 _CPU_WORDS = ("cpus-per-task", "cpus-per-gpu")
 OPTION_OF_WORD = {
     **{name: name for name in ("partition", "account", "qos", "gres", "constraint", "reservation", "time")},
+    **dict.fromkeys(_TIME_WORDS, "time"),
     **dict.fromkeys(_GPU_WORDS, "gres"),
     **dict.fromkeys(_MEMORY_WORDS, "memory_gib"),
     **dict.fromkeys(_CPU_WORDS, "cpus"),
@@ -143,7 +146,10 @@ def _override_error(text: str, word: str, option: str) -> RefusedError:
         rule = f"The option {option} of an instance type sets --{word}."
         return _words_error(text, rule, f"Use a type with another {option}, or define one in c.SlurmEngine.node_types.")
     example = _EXAMPLES.get(option, f"{option}=NAME")
-    return _words_error(text, f"The option {option} sets --{word}.", f"Use --engine-option {example}.")
+    rule = f"The option {option} sets --{word}."
+    if word in _TIME_WORDS:
+        rule = f"The option {option} sets the time limit, which --{word} may change."
+    return _words_error(text, rule, f"Use --engine-option {example}.")
 
 
 def _words_error(text: str, rule: str, cure: str = "") -> RefusedError:

@@ -109,6 +109,14 @@ def test_a_word_that_would_override_an_option_is_refused_with_that_option(name: 
     assert option in refused.value.cure
 
 
+@pytest.mark.parametrize("name", ["time-min", "deadline"])
+def test_a_word_with_which_slurm_gives_less_time_is_refused(name: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        job_options.split_words(f"--{name}=10")
+    assert refused.value.rule == f"The option time sets the time limit, which --{name} may change."
+    assert "--engine-option time=2h" in refused.value.cure
+
+
 def test_an_exclusive_node_for_one_user_is_a_word_since_no_option_says_it() -> None:
     assert job_options.split_words("--exclusive=user --nodelist=n1") == ["--exclusive=user", "--nodelist=n1"]
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ async def run_to_end(function: Callable[..., _Result], *arguments: object) -> _R
     try:
         return await asyncio.shield(thread)
     except asyncio.CancelledError:
-        await asyncio.wait([thread])
+        while not thread.done():
+            with suppress(asyncio.CancelledError):  # of one more, as at the end of the controller
+                await asyncio.wait([thread])
         thread.exception()  # takes it, else asyncio would report it as never retrieved
         raise
 

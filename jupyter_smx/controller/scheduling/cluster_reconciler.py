@@ -406,7 +406,7 @@ class ClusterReconciler:
     async def _withdraw(self, cluster: Cluster) -> None:
         words = f"Its job was stopped while it waited at the engine {cluster.key.engine}."
         if renewal.is_without_job(cluster):
-            words = "The pool that it continues is not kept any longer."
+            words = renewal.NOT_KEPT
         await self._abandon_launch(cluster, UnavailableError(words, transient=True))
 
     async def _abandon_launch(self, cluster: Cluster, error: SmxError, *, launched: bool = True) -> None:

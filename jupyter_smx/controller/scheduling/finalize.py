@@ -285,19 +285,24 @@ class JobFinalizer:
             usage = ended.platform_usage if ended is not None else None  # read before this job was final
             self._live_state.save(jobs=[replace(job, warm_pool=replace(lost, platform_usage=usage))])
             return
+        # It may have been set while the outputs were collected.
+        job = replace(job, keep_alive=self._live_state.jobs.get(job.id, job).keep_alive)
+        seconds = keep_alive.keep_alive_after(job.wanted_keep_alive(), cluster)
         if keep is None:
-            others = [other for other in self._live_state.clusters.values() if other.id != cluster.id]
+            itself = (cluster.id, cluster.renewed_by)  # of the two that are one pool, one is kept
+            others = [other for other in self._live_state.clusters.values() if other.id not in itself]
             limits = self._live_state.limits
-            # It may have been set while the outputs were collected.
-            job = replace(job, keep_alive=self._live_state.jobs.get(job.id, job).keep_alive)
-            cluster = replace(cluster, keep_alive=keep_alive.keep_alive_after(job.wanted_keep_alive(), cluster))
-            keep = keep_alive.decide_after_job(cluster, keep_alive.pool_keep_alive(cluster), others, limits, idle_from)
+            cluster = replace(cluster, keep_alive=seconds)
+            keep = keep_alive.decide_after_job(cluster, seconds, others, limits, idle_from)
             waits = job.spec.array is not None and self._live_state.job_queue.has_queued_tasks(job.spec.array.id)
             left = keep_alive.remaining_seconds(cluster, limits, idle_from)
             keep = keep_alive.decide_after_task(job, keep, left, others_wait=waits)
         job = replace(job, warm_pool=transitions.pool_of_job(keep))
         given = transitions.detach_job(cluster, job.name, keep, idle_from)
-        self._live_state.save(jobs=[job], clusters=[given])
+        is_continued = keep.seconds > 0 or (seconds > 0 and keep in (_CLOSED, _INTERRUPTED))
+        self._live_state.save(
+            jobs=[job], clusters=[given, *([] if is_continued else self._live_state.ended_with(given))]
+        )
         if given.state is ClusterState.AVAILABLE:
             self._live_state.holders[cluster.id] = job
 

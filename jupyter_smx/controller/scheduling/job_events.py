@@ -454,7 +454,7 @@ class JobEventHandler:
             return
         said = f"The machine of {host} was taken away."
         if cluster.state is ClusterState.AVAILABLE:
-            self._live_state.release_pool(cluster, said)
+            self._live_state.release_pool(cluster, said, is_continued=True)
             return
         self._live_state.exit_reasons[cluster_id] = said
         job = self._live_state.jobs.get(cluster.job)

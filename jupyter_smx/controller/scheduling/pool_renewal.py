@@ -35,12 +35,6 @@ class PoolRenewals:
                 with log_and_continue(_log, "pool={} renewal failed", pool.name()):
                     self._check(pool)
 
-    def withdraw(self, pool: Cluster) -> None:
-        """Give back what was requested to continue a pool that its user released."""
-        successor = self._live_state.clusters.get(pool.renewed_by)
-        if successor is not None and renewal.is_without_job(successor):
-            self.give_back(successor)
-
     def give_back(self, successor: Cluster) -> Cluster:
         """Release hosts that continue a pool before a job has them, or their request; return the record."""
         ending = replace(successor, expires_at=self._live_state.clock())
@@ -69,7 +63,8 @@ class PoolRenewals:
 
     def _hand_over(self, pool: Cluster, successor: Cluster) -> None:
         self._live_state.amend_cluster(successor.id, expires_at=pool.expires_at)
-        self._live_state.release_pool(pool, f"Pool {successor.name()} continues it in the next allocation.")
+        reason = f"Pool {successor.name()} continues it in the next allocation."
+        self._live_state.release_pool(pool, reason, is_continued=True)
         self._reconcile(pool.id)
 
     def _note_refusal(self, pool: Cluster) -> None:

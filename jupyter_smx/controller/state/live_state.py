@@ -23,7 +23,7 @@ from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.policy.accounting import price
 from jupyter_smx.policy.accounting import profiler_rules as advice
 from jupyter_smx.policy.hosts.job_folders import starts_in_root
-from jupyter_smx.policy.lifecycle import launch, transitions
+from jupyter_smx.policy.lifecycle import launch, renewal, transitions
 from jupyter_smx.policy.lifecycle.dependencies import Predecessor, array_dependency_status
 from jupyter_smx.policy.lifecycle.environment import is_building
 
@@ -367,11 +367,16 @@ class LiveState:
             return [last] if is_final(last.state) and last.cluster == cluster.id and not was_reused else []
         return []
 
-    def release_pool(self, cluster: Cluster, reason: str) -> Cluster:
-        """Record that an idle pool is released, also on the last job's record."""
+    def release_pool(self, cluster: Cluster, reason: str, *, is_continued: bool = False) -> Cluster:
+        """Record that an idle pool is released, also on the last job's record; unless continued, its successor ends."""
         leaving = transitions.release(cluster, reason, self.clock())
-        self.save(jobs=self._update_holder(cluster, reason), clusters=[leaving])
+        ended = [] if is_continued else self.ended_with(cluster)
+        self.save(jobs=self._update_holder(cluster, reason), clusters=[leaving, *ended])
         return leaving
+
+    def ended_with(self, pool: Cluster) -> list[Cluster]:
+        """Return the record of the hosts that would continue a pool, after the decision not to keep it."""
+        return renewal.ended_with(self.clusters.get(pool.renewed_by), self.clock())
 
     def _update_holder(self, cluster: Cluster, reason: str) -> list[Job]:
         holder = self.holders.get(cluster.id)

@@ -7,7 +7,8 @@ pool                                                 step
 ===================================================  ===========================================================
 its renewal is due, and it is kept beyond the end    request a successor, which is kept as long as the pool
 the user or a job changed how long it is kept        the same for a successor that waits for its hosts
-it is not kept beyond the end any more               withdraw a successor that waits for its hosts
+it is not kept beyond the end any more               withdraw the successor
+it is released, or its job ends and it is not kept   end the successor in the same transaction
 it is idle, and its successor is ready               release it: the successor has the rest of its keep-alive
 its successor was refused                            note that; the pool ends with its allocation
 ===================================================  ===========================================================
@@ -23,12 +24,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
-from jupyter_smx.policy.lifecycle import keep_alive
+from jupyter_smx.policy.lifecycle import keep_alive, transitions
 
 if TYPE_CHECKING:
     from jupyter_smx.model.records.job import Job
 
 _PREFIX = "Its allocation is not renewed: "
+NOT_KEPT = "The pool that it continues is not kept any longer."
 
 
 class RenewalStep(Enum):
@@ -77,14 +79,14 @@ def next_renewal_step(pool: Cluster, job: Job | None, successor: Cluster | None,
     """Decide the next step for a pool; ``job`` has its hosts, ``successor`` is the live cluster of ``renewed_by``."""
     if successor is None:
         return RenewalStep.REQUEST if is_due(pool, job, now) else RenewalStep.NOTHING
-    if successor.job:
-        return RenewalStep.NOTHING
-    if successor.state is ClusterState.AVAILABLE:
-        return RenewalStep.HAND_OVER if pool.state is ClusterState.AVAILABLE else RenewalStep.NOTHING
     lives = pool.state in (ClusterState.AVAILABLE, ClusterState.IN_USE)
-    if successor.state is not ClusterState.PROVISIONING or not lives:
+    if successor.job or not lives or successor.state not in (ClusterState.PROVISIONING, ClusterState.AVAILABLE):
         return RenewalStep.NOTHING
     until = kept_until(pool, job)
+    if until is not None and successor.state is pool.state is ClusterState.AVAILABLE:
+        return RenewalStep.HAND_OVER
+    if successor.jobs_served:
+        return RenewalStep.NOTHING
     if until is None:
         return RenewalStep.WITHDRAW
     return RenewalStep.NOTHING if successor.expires_at == until else RenewalStep.SET_END
@@ -121,6 +123,15 @@ def refusal_note(pool: Cluster, ended: Cluster | None) -> str:
     return f"{_PREFIX}{ended.reason}"
 
 
+def ended_with(successor: Cluster | None, now: float) -> list[Cluster]:
+    """Return the record of a successor after the decision not to keep its pool; none if a job has or had its hosts."""
+    if successor is None or not is_without_job(successor) or successor.jobs_served:
+        return []
+    if successor.state is ClusterState.AVAILABLE:
+        return [transitions.release(successor, NOT_KEPT, now)]
+    return [replace(successor, expires_at=now)] if successor.state is ClusterState.PROVISIONING else []
+
+
 def withdraw(pool: Cluster, successor: Cluster, now: float) -> list[Cluster]:
     """Return both records after a pool needs no successor any more; it may get another one later."""
-    return [replace(pool, renewed_by=""), replace(successor, expires_at=now)]
+    return [replace(pool, renewed_by=""), *ended_with(successor, now)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from jupyter_smx.model.errors import ResourceInUseError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, QueueStatus, Renewal
@@ -134,6 +135,72 @@ def test_a_job_that_runs_at_the_handover_keeps_its_hosts_and_the_next_one_takes_
     assert [pool.id] == [*states]
     assert old.handle is not None
     assert pool.expires_at == pytest.approx((old.handle.allocation_ends_at or 0) + ALLOCATION, abs=2)
+
+
+def a_job_at_the_renewal(sim: Simulation, *, waits: bool = False) -> tuple[str, Cluster, Cluster]:
+    """Let a job run on a pool whose next allocation was requested; give the job, the pool, and its successor."""
+    sim.run_to_end(keep_alive=KEEP)
+    (old,) = sim.pools()
+    job = sim.submit(keep_alive=KEEP)
+    sim.pass_time(ALLOCATION - LEAD - 5.0)
+    allocate(sim)
+    if waits:
+        sim.set_faults(WaitsAtEngine())
+    sim.pass_time(10.0)
+    (successor,) = [each for each in sim.pools() if each.id != old.id]
+    assert successor.state is (ClusterState.PROVISIONING if waits else ClusterState.AVAILABLE)
+    return job, sim.pool(old.id), successor
+
+
+def set_keep_alive(sim: Simulation, job: str, seconds: int) -> None:
+    sim.call(lambda: sim.controller.facade.set_keep_alive(job, seconds))
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("seconds", [0.0, 5.0])
+def test_a_job_that_gives_up_its_keep_alive_ends_both_pools(remote: Simulation, waits: bool, seconds: float) -> None:
+    job, _, successor = a_job_at_the_renewal(remote, waits=waits)
+    set_keep_alive(remote, job, 0)
+    remote.pass_time(seconds)
+    remote.end_job(job)
+    remote.pass_time(5.0)
+    assert remote.pools() == []
+    assert remote.world.live_hosts() == []
+    assert remote.pool(successor.id).reason == "The pool that it continues is not kept any longer."
+
+
+def test_a_pool_and_what_continues_it_count_once_for_the_quota() -> None:
+    limits = replace(LIMITS, warm_pool_quota={"local": 1})
+    with Simulation(limits=limits, engine=FakeRemoteEngine) as sim:
+        allocate(sim)
+        job, old, successor = a_job_at_the_renewal(sim)
+        sim.end_job(job)
+        sim.pass_time(5.0)
+        assert [pool.id for pool in sim.pools()] == [successor.id]
+        assert successor.name() in sim.pool(old.id).reason
+        assert not sim.bugs
+
+
+def test_a_pool_that_is_evicted_is_not_continued(remote: Simulation) -> None:
+    remote.run_to_end(keep_alive=KEEP)
+    (old,) = remote.pools()
+    remote.set_faults(WaitsAtEngine())
+    remote.pass_time(ALLOCATION - LEAD + 5.0)
+    remote.call(lambda: remote.controller.live_state.release_pool(remote.pool(old.id), "Released early."))
+    remote.pass_time(5.0)
+    assert remote.pools() == []
+
+
+def test_a_pool_whose_machine_is_taken_away_is_continued(remote: Simulation) -> None:
+    remote.run_to_end(keep_alive=KEEP)
+    (old,) = remote.pools()
+    remote.set_faults(WaitsAtEngine())
+    remote.pass_time(ALLOCATION - LEAD + 5.0)
+    (host,) = remote.world.cluster_hosts(old.id)
+    remote.give_notice(host, 5.0)
+    remote.pass_time(10.0)
+    (waits,) = remote.pools()
+    assert waits.renewal_of == old.id
 
 
 def test_an_extension_moves_the_end_of_what_waits(remote: Simulation) -> None:

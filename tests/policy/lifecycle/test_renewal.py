@@ -104,9 +104,22 @@ def test_an_idle_pool_is_handed_over_and_a_busy_one_goes_on() -> None:
     pool = a_pool()
     ready = a_successor(pool, state=ClusterState.AVAILABLE)
     assert step(pool, ready) is RenewalStep.HAND_OVER
-    assert step(a_pool(state=ClusterState.IN_USE), ready) is RenewalStep.NOTHING
+    busy = a_pool(state=ClusterState.IN_USE)
+    ready = replace(ready, expires_at=renewal.kept_until(busy, None))
+    assert step(busy, ready) is RenewalStep.NOTHING
     for state in (ClusterState.IN_USE, ClusterState.PROVISIONING):
         assert step(pool, replace(ready, state=state, job="j")) is RenewalStep.NOTHING
+
+
+def test_a_ready_successor_ends_with_a_pool_that_is_not_kept_unless_a_job_had_it() -> None:
+    ready = a_successor(a_pool(), state=ClusterState.AVAILABLE)
+    for pool in (a_pool(keep_alive=0, state=ClusterState.IN_USE), a_pool(kept=200.0)):
+        assert step(pool, ready) is RenewalStep.WITHDRAW
+        assert step(pool, replace(ready, jobs_served=1)) is RenewalStep.NOTHING
+    (gone,) = renewal.ended_with(ready, NOW)
+    assert (gone.state, gone.reason) == (ClusterState.RELEASING, renewal.NOT_KEPT)
+    for kept in (replace(ready, job="j"), replace(ready, jobs_served=1), replace(ready, renewal_of=""), gone, None):
+        assert renewal.ended_with(kept, NOW) == []
 
 
 @given(st.sampled_from(LIVE), st.sampled_from(LIVE), st.booleans(), st.integers(-10, 4_000), st.integers(-10, 8_000))

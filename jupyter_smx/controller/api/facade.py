@@ -352,6 +352,7 @@ class ControllerFacade:
             return self._live_state.pool_summary(self._reconciler.renewals.give_back(waits))
         cluster = self._idle_pool(ref)
         ending = self._live_state.release_pool(cluster, "Released by the user.")
+        self._reconciler.renewals.decline(cluster)
         for ended in (cluster.id, cluster.renewed_by):
             self._reconciler.cluster_reconciler.reconcile(ended)
         return self._live_state.pool_summary(ending)

@@ -19,7 +19,16 @@ from jupyter_smx.model.text import format_duration
 from jupyter_smx.policy.hosts import agent_messages
 from jupyter_smx.policy.hosts.agent_messages import isolation_notes
 from jupyter_smx.policy.hosts.job_folders import missing_folder_notes, working_folder_notes
-from jupyter_smx.policy.lifecycle import abandonment, attempts, image_pull, launch, spot, transitions, unreachable_hosts
+from jupyter_smx.policy.lifecycle import (
+    abandonment,
+    attempts,
+    image_pull,
+    launch,
+    renewal,
+    spot,
+    transitions,
+    unreachable_hosts,
+)
 from jupyter_smx.policy.scheduling import placement, reuse
 
 if TYPE_CHECKING:
@@ -195,6 +204,9 @@ class JobEventHandler:
         """Try again where there was no room, and a few times after a launch that failed; otherwise the job failed."""
         job = self._live_state.jobs.get(cluster.job)
         if job is None:
+            if renewal.is_without_job(cluster) and not error.transient:
+                pool = self._live_state.clusters.get(cluster.renewal_of)
+                self._live_state.save(clusters=renewal.not_renewed(pool, cluster, str(error)))
             return
         if launch.is_no_room(error) and not isinstance(error, ImageMissingError) and job.goal not in TERMINAL_GOALS:
             self._wait_for_room(job, error)

@@ -38,9 +38,16 @@ class PoolRenewals:
     def give_back(self, successor: Cluster) -> Cluster:
         """Release hosts that continue a pool before a job has them, or their request; return the record."""
         ending = replace(successor, expires_at=self._live_state.clock())
-        self._live_state.save(clusters=[ending])
+        self._live_state.save(clusters=[ending, *self._not_renewed(successor)])
         self._reconcile(successor.id)
         return ending
+
+    def decline(self, successor: Cluster) -> None:
+        """Request no other hosts for the pool that these continue, because the user released them."""
+        self._live_state.save(clusters=self._not_renewed(successor))
+
+    def _not_renewed(self, successor: Cluster) -> list[Cluster]:
+        return renewal.not_renewed(self._live_state.clusters.get(successor.renewal_of), successor)
 
     def _check(self, pool: Cluster) -> None:
         job, now = self._live_state.jobs.get(pool.job), self._live_state.clock()
@@ -52,7 +59,7 @@ class PoolRenewals:
             self._live_state.save(clusters=[fresh, replace(pool, renewed_by=fresh.id)], durable=True)
             self._reconcile(fresh.id)
         elif successor is None:
-            self._note_refusal(pool)
+            self._allow_another(pool, now)
         elif step is RenewalStep.SET_END:
             self._live_state.amend_cluster(successor.id, expires_at=renewal.kept_until(pool, job))
         elif step is RenewalStep.WITHDRAW:
@@ -67,9 +74,6 @@ class PoolRenewals:
         self._live_state.release_pool(pool, reason, is_continued=True)
         self._reconcile(pool.id)
 
-    def _note_refusal(self, pool: Cluster) -> None:
-        if not pool.renewed_by:
-            return
-        note = renewal.refusal_note(pool, self._live_state.store.cluster(pool.renewed_by))
-        if note:
-            self._live_state.amend_cluster(pool.id, reason=note)
+    def _allow_another(self, pool: Cluster, now: float) -> None:
+        if pool.renewed_by and renewal.may_repeat(self._live_state.store.cluster(pool.renewed_by), now):
+            self._live_state.amend_cluster(pool.id, renewed_by="")

@@ -10,7 +10,8 @@ the user or a job changed how long it is kept        the same for a successor th
 it is not kept beyond the end any more               withdraw the successor
 it is released, or its job ends and it is not kept   end the successor in the same transaction
 it is idle, and its successor is ready               release it: the successor has the rest of its keep-alive
-its successor was refused                            note that; the pool ends with its allocation
+its successor was refused, or released by the user   note a refusal; the pool ends with its allocation
+its successor ended otherwise                        request another one a minute later, if its renewal is due
 ===================================================  ===========================================================
 
 A job takes the successor as any pool, or while that waits for its hosts. A job never moves from one to the other.
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _PREFIX = "Its allocation is not renewed: "
 NOT_KEPT = "The pool that it continues is not kept any longer."
+RETRY = 60.0
+"""Seconds from the end of a successor until its pool may request another one."""
 
 
 class RenewalStep(Enum):
@@ -79,8 +82,11 @@ def next_renewal_step(pool: Cluster, job: Job | None, successor: Cluster | None,
     """Decide the next step for a pool; ``job`` has its hosts, ``successor`` is the live cluster of ``renewed_by``."""
     if successor is None:
         return RenewalStep.REQUEST if is_due(pool, job, now) else RenewalStep.NOTHING
-    lives = pool.state in (ClusterState.AVAILABLE, ClusterState.IN_USE)
-    if successor.job or not lives or successor.state not in (ClusterState.PROVISIONING, ClusterState.AVAILABLE):
+    if (
+        successor.job
+        or not _is_kept(pool)
+        or successor.state not in (ClusterState.PROVISIONING, ClusterState.AVAILABLE)
+    ):
         return RenewalStep.NOTHING
     until = kept_until(pool, job)
     if until is not None and successor.state is pool.state is ClusterState.AVAILABLE:
@@ -105,6 +111,10 @@ def successor_of(pool: Cluster, job: Job | None, new_id: str, now: float) -> Clu
     )
 
 
+def _is_kept(pool: Cluster) -> bool:
+    return pool.state in (ClusterState.AVAILABLE, ClusterState.IN_USE)
+
+
 def is_without_job(cluster: Cluster) -> bool:
     """Return True for a successor that no job has."""
     return bool(cluster.renewal_of) and not cluster.job
@@ -115,12 +125,17 @@ def is_unwanted(successor: Cluster, now: float) -> bool:
     return successor.expires_at is None or successor.expires_at <= now
 
 
-def refusal_note(pool: Cluster, ended: Cluster | None) -> str:
-    """Return the reason for a pool whose successor ended without hosts; "" if there is nothing to note."""
-    is_live = pool.state in (ClusterState.AVAILABLE, ClusterState.IN_USE)
-    if ended is None or ended.is_live() or ended.hosts or not is_live or pool.reason.startswith(_PREFIX):
-        return ""
-    return f"{_PREFIX}{ended.reason}"
+def may_repeat(ended: Cluster | None, now: float) -> bool:
+    """Return True if a pool whose successor has ended may request another one; not at once, if launches fail."""
+    return ended is None or (not ended.is_live() and now >= (ended.ended_at or 0.0) + RETRY)
+
+
+def not_renewed(pool: Cluster | None, successor: Cluster, refusal: str = "") -> list[Cluster]:
+    """Return the record of a pool that gets no other allocation, after its successor was refused or released."""
+    if pool is None or pool.handle is None or pool.renewed_by != successor.id or not _is_kept(pool):
+        return []
+    reason = f"{_PREFIX}{refusal}" if refusal else pool.reason
+    return [replace(pool, handle=replace(pool.handle, renewal=None), reason=reason)]
 
 
 def ended_with(successor: Cluster | None, now: float) -> list[Cluster]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from jupyter_smx.model.errors import ResourceInUseError
+from jupyter_smx.model.errors import ResourceInUseError, ResourceLimitError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, QueueStatus, Renewal
-from jupyter_smx.testing.fakes.fake_engine import Refuses, WaitsAtEngine
+from jupyter_smx.testing.fakes.fake_engine import Refuses, RefusesTransiently, WaitsAtEngine
 from jupyter_smx.testing.fakes.fake_remote_engine import FakeRemoteEngine
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
 
@@ -254,6 +254,51 @@ def test_a_refused_renewal_is_noted_on_the_pool_and_not_repeated(remote: Simulat
     (pool,) = remote.pools()
     assert pool.reason.startswith("Its allocation is not renewed: ")
     assert len(engine_of(remote).requests) == 2
+    assert pool.handle is not None
+    left = (pool.handle.allocation_ends_at or 0.0) - remote.world.clock()
+    with pytest.raises(ResourceLimitError, match="that are left"):
+        remote.call(lambda: remote.controller.facade.extend(pool.id, int(left) + 100))
+    remote.call(lambda: remote.controller.facade.extend(pool.id, int(left) - 10))
+
+
+def successors(sim: Simulation) -> list[str]:
+    """Give the clusters that were requested to continue a pool."""
+    return [*dict.fromkeys(asked.cluster for asked in engine_of(sim).requests if asked.renewal_of)]
+
+
+def test_a_stop_of_a_job_that_joined_what_waits_does_not_end_the_renewal(remote: Simulation) -> None:
+    _, old, waits = a_job_at_the_renewal(remote, waits=True)
+    joined = remote.submit(keep_alive=KEEP)
+    assert remote.job(joined).cluster == waits.id
+    remote.stop(joined)
+    remote.pass_time(30.0)
+    assert remote.pool(waits.id).state is ClusterState.TERMINATED
+    assert len(successors(remote)) == 1
+    remote.pass_time(40.0)
+    (again,) = remote.pools(ClusterState.PROVISIONING)
+    assert (again.renewal_of, again.id in successors(remote)) == (old.id, True)
+
+
+def test_a_launch_that_fails_for_a_while_is_repeated(remote: Simulation) -> None:
+    remote.run_to_end(keep_alive=KEEP)
+    (old,) = remote.pools()
+    remote.pass_time(ALLOCATION - LEAD - 10.0)
+    allocate(remote)
+    remote.set_faults(RefusesTransiently(2))
+    remote.pass_time(80.0)
+    assert (len(successors(remote)), len(remote.pools())) == (2, 1)
+    remote.pass_time(70.0)
+    (pool,) = remote.pools(ClusterState.AVAILABLE)
+    assert (pool.renewal_of, len(successors(remote))) == (old.id, 3)
+
+
+def test_a_ready_successor_that_the_user_releases_is_not_requested_again(remote: Simulation) -> None:
+    job, old, successor = a_job_at_the_renewal(remote)
+    remote.call(lambda: remote.controller.facade.release(successor.id))
+    remote.pass_time(100.0)
+    assert [pool.id for pool in remote.pools()] == [old.id]
+    assert len(successors(remote)) == 1
+    remote.end_job(job)
 
 
 @pytest.mark.parametrize("write", range(1, 7))
@@ -271,4 +316,5 @@ def test_a_controller_that_is_killed_at_any_write_loses_no_pool_and_requests_one
     (pool,) = remote.pools()
     assert (pool.state, bool(pool.renewal_of)) == (ClusterState.AVAILABLE, True)
     assert len(remote.world.launches) == 2
+    assert successors(remote) == [pool.id]
     assert len(remote.world.live_hosts()) == 1

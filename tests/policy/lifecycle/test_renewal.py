@@ -175,11 +175,26 @@ def test_a_pool_can_be_extended_up_to_the_end_of_the_next_allocation() -> None:
     assert keep_alive.decide_after_job(pool, 900, [], Limits(), NOW).seconds == 900
 
 
-def test_a_refusal_is_noted_once_on_the_pool() -> None:
+def test_a_pool_whose_successor_was_refused_or_released_is_not_renewed() -> None:
     pool = a_pool(renewed_by="new")
-    ended = a_successor(pool, state=ClusterState.TERMINATED, reason="Slurm refused the job.")
-    note = renewal.refusal_note(pool, ended)
-    assert note == "Its allocation is not renewed: Slurm refused the job."
-    assert not renewal.refusal_note(replace(pool, reason=note), ended)
-    assert not renewal.refusal_note(replace(pool, state=ClusterState.RELEASING), ended)
-    assert not renewal.refusal_note(pool, None)
+    ended = a_successor(pool, state=ClusterState.TERMINATED)
+    (refused,) = renewal.not_renewed(pool, ended, "Slurm refused the job.")
+    assert refused.reason == "Its allocation is not renewed: Slurm refused the job."
+    (released,) = renewal.not_renewed(pool, ended)
+    assert released.reason == pool.reason
+    for each in (refused, released):
+        assert step(replace(each, renewed_by="")) is RenewalStep.NOTHING
+        keep_alive.check_allocation(each, 300, NOW)
+        with pytest.raises(ResourceLimitError, match="that are left"):
+            keep_alive.check_allocation(each, 301, NOW)
+    for other in (replace(pool, state=ClusterState.RELEASING), replace(pool, renewed_by="other"), None):
+        assert renewal.not_renewed(other, ended) == []
+
+
+def test_another_successor_may_be_requested_a_minute_after_the_end_of_one() -> None:
+    live = a_successor(a_pool())
+    ended = transitions.mark_terminated(live, "", NOW)
+    assert not renewal.may_repeat(live, NOW + 1_000)
+    assert not renewal.may_repeat(ended, NOW + renewal.RETRY - 1)
+    assert renewal.may_repeat(ended, NOW + renewal.RETRY)
+    assert renewal.may_repeat(None, NOW)

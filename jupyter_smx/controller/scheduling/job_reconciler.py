@@ -89,7 +89,7 @@ class JobReconciler:
         self.cluster_reconciler = ClusterReconciler(
             live_state, agents, engine_of, self.events, python_of=environments.python_of
         )
-        self.renewals = PoolRenewals(live_state, new_id, self.cluster_reconciler.reconcile)
+        self.renewals = PoolRenewals(live_state, agents, new_id, self.cluster_reconciler.reconcile)
         self.preparation = Preparation(live_state, environments, engine_of, self.events, user)
         self.dispatcher = Dispatcher(live_state, agents, engine_of, self.runtimes, self.events)
         self.desired_state = DesiredStateSetter(live_state, engine_of, self.reconcile, self._is_ending)

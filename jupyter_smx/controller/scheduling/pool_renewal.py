@@ -14,8 +14,10 @@ from jupyter_smx.policy.lifecycle.renewal import RenewalStep
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jupyter_smx.controller.agents.connections import Agents
     from jupyter_smx.controller.state.live_state import LiveState
     from jupyter_smx.model.records.cluster import Cluster
+    from jupyter_smx.model.records.job import Job
 
 _log = logging.getLogger(__name__)
 
@@ -23,8 +25,11 @@ _log = logging.getLogger(__name__)
 class PoolRenewals:
     """Does the step of policy for each pool with a renewal; ``reconcile`` does the next step of a cluster."""
 
-    def __init__(self, live_state: LiveState, new_id: Callable[[], str], reconcile: Callable[[str], None]) -> None:
+    def __init__(
+        self, live_state: LiveState, agents: Agents, new_id: Callable[[], str], reconcile: Callable[[str], None]
+    ) -> None:
         self._live_state = live_state
+        self._agents = agents
         self._new_id = new_id
         self._reconcile = reconcile
 
@@ -61,18 +66,30 @@ class PoolRenewals:
         elif successor is None:
             self._allow_another(pool, now)
         elif step is RenewalStep.SET_END:
-            self._live_state.amend_cluster(successor.id, expires_at=renewal.kept_until(pool, job))
+            self._set_end(pool, job, successor)
         elif step is RenewalStep.WITHDRAW:
             self._live_state.save(clusters=renewal.withdraw(pool, successor, now))
             self._reconcile(successor.id)
         elif step is RenewalStep.HAND_OVER:
             self._hand_over(pool, successor)
 
+    def _set_end(self, pool: Cluster, job: Job | None, successor: Cluster) -> bool:
+        """Keep a successor as long as its pool; return False if its agents cannot be reached now."""
+        until, now = renewal.kept_until(pool, job), self._live_state.clock()
+        if until is None or (successor.hosts and not self._agents.is_open(successor.id)):
+            return False
+        # The agents first: they end by their own clock.
+        for host in successor.hosts:
+            self._agents.stream(successor.id, host.name).set_deadline(seconds=max(1.0, until - now))
+        seconds = renewal.keep_seconds(pool, job)
+        self._live_state.amend_cluster(successor.id, expires_at=until, keep_alive=seconds)
+        return True
+
     def _hand_over(self, pool: Cluster, successor: Cluster) -> None:
-        self._live_state.amend_cluster(successor.id, expires_at=pool.expires_at)
-        reason = f"Pool {successor.name()} continues it in the next allocation."
-        self._live_state.release_pool(pool, reason, is_continued=True)
-        self._reconcile(pool.id)
+        if self._set_end(pool, None, successor):
+            reason = f"Pool {successor.name()} continues it in the next allocation."
+            self._live_state.release_pool(pool, reason, is_continued=True)
+            self._reconcile(pool.id)
 
     def _allow_another(self, pool: Cluster, now: float) -> None:
         if pool.renewed_by and renewal.may_repeat(self._live_state.store.cluster(pool.renewed_by), now):

@@ -6,7 +6,7 @@ The hosts of an allocation end with it, so the pool continues on another cluster
 pool                                                 step
 ===================================================  ===========================================================
 its renewal is due, and it is kept beyond the end    request a successor, which is kept as long as the pool
-the user or a job changed how long it is kept        the same for a successor that waits for its hosts
+the user or a job changed how long it is kept        the same for its successor
 it is not kept beyond the end any more               withdraw the successor
 it is released, or its job ends and it is not kept   end the successor in the same transaction
 it is idle, and its successor is ready               release it: the successor has the rest of its keep-alive
@@ -95,7 +95,8 @@ def next_renewal_step(pool: Cluster, job: Job | None, successor: Cluster | None,
         return RenewalStep.NOTHING
     if until is None:
         return RenewalStep.WITHDRAW
-    return RenewalStep.NOTHING if successor.expires_at == until else RenewalStep.SET_END
+    is_equal = (successor.expires_at, successor.keep_alive) == (until, keep_seconds(pool, job))
+    return RenewalStep.NOTHING if is_equal else RenewalStep.SET_END
 
 
 def successor_of(pool: Cluster, job: Job | None, new_id: str, now: float) -> Cluster:

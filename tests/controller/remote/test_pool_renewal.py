@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.model.errors import ResourceInUseError, ResourceLimitError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState, QueueStatus, Renewal
-from jupyter_smx.testing.fakes.fake_engine import Refuses, RefusesTransiently, WaitsAtEngine
+from jupyter_smx.testing.fakes.fake_engine import PausedHosts, Refuses, RefusesTransiently, WaitsAtEngine
 from jupyter_smx.testing.fakes.fake_remote_engine import FakeRemoteEngine
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
 
@@ -167,6 +167,46 @@ def test_a_job_that_gives_up_its_keep_alive_ends_both_pools(remote: Simulation, 
     assert remote.pools() == []
     assert remote.world.live_hosts() == []
     assert remote.pool(successor.id).reason == "The pool that it continues is not kept any longer."
+
+
+@pytest.mark.parametrize("is_idle", [True, False])
+def test_a_later_end_reaches_the_agents_of_a_ready_successor_and_its_record(remote: Simulation, is_idle: bool) -> None:
+    remote.run_to_end(keep_alive=400)
+    (old,) = remote.pools()
+    job = remote.submit(keep_alive=400)
+    remote.pass_time(ALLOCATION - LEAD - 5.0)
+    allocate(remote)
+    remote.pass_time(10.0)
+    (successor,) = remote.pools(ClusterState.AVAILABLE)
+    before = successor.expires_at or 0.0
+    set_keep_alive(remote, job, 1_400)
+    if not is_idle:
+        remote.pass_time(2.0)
+        assert remote.pool(successor.id).expires_at == pytest.approx(before + 1_000)
+    remote.end_job(job)
+    remote.pass_time(2.0)
+    (pool,) = remote.pools()
+    assert (pool.id, pool.keep_alive) == (successor.id, 1_400)
+    assert pool.expires_at is not None
+    assert pool.expires_at > before
+    remote.pass_time(before + 30.0 - remote.world.clock())
+    assert len(remote.world.live_hosts()) == 1
+    remote.pass_time(pool.expires_at - remote.world.clock() + 5.0)
+    assert (remote.pools(), remote.world.live_hosts()) == ([], [])
+    assert remote.pool(old.id).state is ClusterState.TERMINATED
+
+
+def test_a_pool_is_handed_over_when_the_agents_of_its_successor_answer(remote: Simulation) -> None:
+    job, old, successor = a_job_at_the_renewal(remote)
+    (host,) = remote.world.cluster_hosts(successor.id)
+    remote.set_faults(PausedHosts())
+    remote.break_streams(host)
+    remote.end_job(job)
+    remote.pass_time(5.0)
+    assert {pool.id for pool in remote.pools()} == {old.id, successor.id}
+    remote.set_faults()
+    remote.pass_time(30.0)
+    assert [pool.id for pool in remote.pools()] == [successor.id]
 
 
 def test_a_pool_and_what_continues_it_count_once_for_the_quota() -> None:

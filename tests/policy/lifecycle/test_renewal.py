@@ -92,6 +92,12 @@ def test_a_successor_follows_what_becomes_of_the_pool() -> None:
     pool = a_pool()
     waits = a_successor(pool, waiting=QueueStatus("Priority"))
     assert step(pool, waits) is RenewalStep.NOTHING
+    for one in (waits, a_successor(pool, state=ClusterState.AVAILABLE)):
+        longer = a_pool(state=ClusterState.IN_USE, keep_alive=1_200)
+        assert step(longer, one) is RenewalStep.SET_END
+        same = replace(one, expires_at=renewal.kept_until(longer, None))
+        assert step(longer, replace(same, keep_alive=900)) is RenewalStep.SET_END
+        assert step(longer, replace(same, keep_alive=1_200)) is RenewalStep.NOTHING
     assert step(a_pool(kept=1_200.0), waits) is RenewalStep.SET_END
     assert step(a_pool(kept=200.0), waits) is RenewalStep.WITHDRAW, "the keep-alive ends before the allocation"
     assert step(a_pool(state=ClusterState.RELEASING), waits) is RenewalStep.NOTHING

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from jupyter_smx.model import redaction
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.records.cluster import QueueStatus
-from jupyter_smx.model.status import TERMINAL_GOALS, message_of
+from jupyter_smx.model.status import TERMINAL_GOALS, SecondaryStatus, message_of
 from jupyter_smx.model.text import format_duration, format_moment
 from jupyter_smx.policy.lifecycle import renewal, transitions
 
@@ -95,7 +95,9 @@ def record_wait(job: Job, engine: str, status: QueueStatus, now: float) -> Job:
 
 
 def record_wait_over(job: Job, engine: str, since: float, now: float) -> Job:
-    """Record on a job that its hosts are starting, and how long they waited at their engine."""
+    """Record on a job that its hosts are starting, and how long it waited; ``since`` is their request."""
+    starts = (row.start_time for row in job.transitions if row.status is SecondaryStatus.STARTING)
+    since = max((since, *starts))
     note = f"It waited {format_duration(max(0.0, now - since))} at the engine {engine}."
     if transitions.remark_of(job).startswith(WAIT_PREFIX):
         job = transitions.remark(job, message_of(job.state))

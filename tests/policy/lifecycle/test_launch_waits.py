@@ -110,6 +110,12 @@ def test_a_later_word_takes_the_place_of_the_one_before_and_the_start_says_how_l
     assert over.why.notes == ("It waited 10 min at the engine slurm.", "a note")
 
 
+def test_a_job_that_joined_a_launch_says_how_long_it_waited_itself() -> None:
+    over = launch.record_wait_over(a_launching_job(), "slurm", NOW - 10_800, NOW + 60)
+    assert over.why is not None
+    assert over.why.notes == ("It waited 1 min at the engine slurm.", "a note")
+
+
 def test_a_job_that_is_stopping_says_that_and_not_that_its_hosts_come_up() -> None:
     told = launch.record_wait(a_launching_job(), "slurm", STATUS, NOW)
     stopping = transitions.set_terminal_goal(told, DesiredState.STOP, NOW + 1)

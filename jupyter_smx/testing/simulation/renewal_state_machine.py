@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from jupyter_smx.testing.simulation.state_machine import ControllerStateMachine
 
 if TYPE_CHECKING:
     from jupyter_smx.engines.base import Capabilities
-    from jupyter_smx.model.records.cluster import Handle
+    from jupyter_smx.model.records.cluster import Cluster, Handle
     from jupyter_smx.testing.fakes.fake_world import FakeWorld
 
 ALLOCATION = 60.0
@@ -68,16 +69,45 @@ class RenewalStateMachine(ControllerStateMachine):
                 self.sim.kill_host(host)
 
     @precondition(ControllerStateMachine.is_alive)
+    @rule(seconds=st.sampled_from([0, 20, 300]))
+    def a_user_changes_the_keep_alive_of_running_jobs(self, seconds: int) -> None:
+        """Successors follow at the next tick."""
+        for job in {run.job for _, run in self.sim.world.running_jobs()} & {*self.sim.controller.live_state.jobs}:
+            self.sim.call(partial(self.sim.controller.facade.set_keep_alive, job, seconds))
+        self.sim.pass_time(2.0)
+        if self.is_alive() and not self.sim.controller.store.is_disk_full:
+            self._successors_end_with_their_pools()
+
+    def _successors_end_with_their_pools(self) -> None:
+        books = self.sim.controller.live_state
+        for successor in self._successors():
+            pool = books.clusters.get(successor.renewal_of)
+            can_follow = not successor.hosts or self.sim.controller.agents.is_open(successor.id)
+            if pool is None or pool.state is ClusterState.RELEASING or not can_follow:
+                continue
+            until = renewal.kept_until(pool, books.jobs.get(pool.job))
+            assert until is not None
+            assert successor.expires_at is not None
+            assert successor.expires_at <= until
+
+    def _successors(self) -> list[Cluster]:
+        """Return the clusters that wait to continue a pool, and that no job has had."""
+        books = self.sim.controller.live_state
+        waits = [each for each in books.clusters.values() if renewal.is_without_job(each) and not each.jobs_served]
+        states = (ClusterState.PROVISIONING, ClusterState.AVAILABLE)
+        return [each for each in waits if each.state in states and not renewal.is_unwanted(each, books.clock())]
+
+    @precondition(ControllerStateMachine.is_alive)
     @invariant()
     def a_pool_has_one_successor_without_a_job(self) -> None:
-        """No second one waits beside it, and none has a key of its own."""
-        clusters = self.sim.controller.live_state.clusters
-        waits = [each for each in clusters.values() if renewal.is_without_job(each) and not each.jobs_served]
-        launched = [each.renewal_of for each in waits if each.state is ClusterState.PROVISIONING]
-        assert len(launched) == len({*launched})
+        """No second one waits beside it, none has a key of its own, and none outlives a job that kept no hosts."""
+        books, waits = self.sim.controller.live_state, self._successors()
+        assert len(waits) == len({each.renewal_of for each in waits})
         for each in waits:
-            before = clusters.get(each.renewal_of)
-            assert before is None or before.key == each.key
+            before = books.clusters.get(each.renewal_of) or books.store.cluster(each.renewal_of)
+            assert before is not None
+            assert before.key == each.key
+            assert before.reason != "The job asked for no keep-alive."
 
     @invariant()
     def capacity_is_never_exceeded(self) -> None:

@@ -85,19 +85,19 @@ class Front(Application):
             return self.get_handler_delegate(request, self._s3.handler, self._s3.arguments)
         if isinstance(request.connection, HTTP1Connection):
             request.connection.set_body_timeout(BODY_TIMEOUT)
-        refusal = refusal or find_size_refusal(request.headers) or self._find_key_refusal(request)
+        refusal = refusal or find_size_refusal(request.headers) or self._find_key_refusal(head)
         if refusal is not None:
-            arguments = {"error": refusal, "request_id": self._context.new_id()}
+            arguments = {"error": refusal, "scope": scope, "request_id": self._context.new_id()}
             return self.get_handler_delegate(request, RefusalHandler, arguments)
         if isinstance(request.connection, HTTP1Connection):  # a body without a length, too
             request.connection.set_max_body_size(MAX_BODY)
         arguments = {"context": self._context, "head": head, "scope": scope}
         return self.get_handler_delegate(request, ServiceHandler, arguments)
 
-    def _find_key_refusal(self, request: HTTPServerRequest) -> AwsError | None:
+    def _find_key_refusal(self, head: RequestHead) -> AwsError | None:
         """Return the error of a request whose key is none of this server, so that its body is not collected."""
         try:
-            find_secret(read_credential(_head(request)), self._context.secrets)
+            find_secret(read_credential(head), self._context.secrets)
         except AwsError as error:
             return error
         return None
@@ -135,9 +135,10 @@ class RefusalHandler(_PlainHandler):
     The body is dropped before the answer, since a client that still sends would see a reset connection instead.
     """
 
-    def initialize(self, error: AwsError, request_id: str) -> None:
-        """Take the error."""
+    def initialize(self, error: AwsError, scope: str, request_id: str) -> None:
+        """Take the error, and the service that the credential names."""
         self._error = error
+        self._scope = scope
         self._request_id = request_id
 
     def data_received(self, chunk: bytes) -> None:
@@ -159,7 +160,7 @@ class RefusalHandler(_PlainHandler):
     def _target(self) -> RequestTarget:
         """Return the target by the head alone, for the form of the answer."""
         try:
-            return find_target(self.request.path, self.request.headers, b"", _scope_service(self.request))
+            return find_target(self.request.path, self.request.headers, b"", self._scope)
         except AwsError:
             return RequestTarget("", "", "rest-json", "")
 

@@ -21,7 +21,7 @@ class CompletedUploads:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._answers: Ordereddict[Place, Answer] = OrderedDict()
+        self._answers: OrderedDict[Place, Answer] = OrderedDict()
 
     def add(self, place: Place, answer: Answer) -> None:
         """Keep an answer, and drop the oldest one where there are too many."""

@@ -1,4 +1,4 @@
-"""Log requests without their query, which has the signature of a presigned URL."""
+"""Log requests without their query, which has the signature of a presigned URL; apart, because S3 and the front do."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class RunSpec(TypedDict):
     imports: List[str]
     gpus: List[int]
     key: str
-    """Secret of this job and its lease, by which its hosts on several machines know each other; "" without any."""
+    """Secret of this job and its lease, by which its hosts on several machines recognize each other; "" without any."""
 
 
 class CompleteSpec(RunSpec):

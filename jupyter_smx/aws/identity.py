@@ -1,4 +1,4 @@
-"""Answer who a client is and what it may do: STS and IAM as far as clients of SageMaker ask.
+"""Answer with the identity of a client and what it may do: STS and IAM as far as clients of SageMaker ask.
 
 Every ARN of the right form is a role, every action is allowed: the jobs run as the user in any case.
 """

@@ -180,7 +180,7 @@ class NamedJobs:
         raise await self._name_taken(kind, name, arn)
 
     async def context(self) -> TranslationContext:
-        """Return what the translation of a request needs to know of the controller."""
+        """Return what the translation of a request depends on at the controller."""
         engine = self.settings.engine
         info = await self.controller.engine_info(engine)
         return TranslationContext(

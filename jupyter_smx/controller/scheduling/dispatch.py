@@ -60,7 +60,7 @@ class Dispatcher:
         self._last: dict[str, asyncio.Task[None]] = {}
         """Last task of each cluster that has not finished."""
         self.key_of: Callable[[str, str, int], str] = lambda _job, _cluster, _lease: ""
-        """Key of a job and its lease, by which its hosts on several machines know each other."""
+        """Key of a job and its lease, by which its hosts on several machines recognize each other."""
         self._listing_pool = ThreadPoolExecutor(_LISTING_THREADS, thread_name_prefix="list-inputs")
 
     def has_full_visibility(self, job: Job) -> bool:

@@ -1,4 +1,4 @@
-"""Keys by which hosts of a job on several machines know each other.
+"""Keys by which hosts of a job on several machines recognize each other.
 
 They follow from one secret of the records, so that each host of a job gets the same key, also from the next controller.
 """

@@ -177,10 +177,10 @@ def pool_keep_alive(cluster: Cluster) -> int:
     return max(0, round(cluster.expires_at - cluster.available_since))
 
 
-def keep_alive_after(wanted: int | None, cluster: Cluster | None) -> int:
-    """Return the keep-alive in seconds that counts after a job: ``wanted`` or, if that is None, that of its pool."""
-    if wanted is not None:
-        return wanted
+def keep_alive_after(seconds: int | None, cluster: Cluster | None) -> int:
+    """Return the keep-alive in seconds that counts after a job: ``seconds`` or, if that is None, that of its pool."""
+    if seconds is not None:
+        return seconds
     return pool_keep_alive(cluster) if cluster is not None else 0
 
 

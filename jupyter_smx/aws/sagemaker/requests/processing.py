@@ -34,7 +34,7 @@ MEMBERS = frozenset(
         "Tags",
     }
 )
-"""Members of the request that this version knows."""
+"""Members of the request that this version translates."""
 CODE, ENTRY_POINT = "/opt/ml/processing/input/code", "/opt/ml/processing/input/entrypoint"
 """Folders of the code, and of the program by which a FrameworkProcessor starts it."""
 _PYTHONS = (("python",), ("python3",))

@@ -43,7 +43,7 @@ MEMBERS = frozenset(
         "VpcConfig",
     }
 )
-"""Members of the request that this version knows."""
+"""Members of the request that this version translates."""
 DIRECTORY, PROGRAM = "sagemaker_submit_directory", "sagemaker_program"
 _OF_THE_SDK = frozenset({DIRECTORY, PROGRAM, "sagemaker_container_log_level", "sagemaker_job_name", "sagemaker_region"})
 """Hyperparameters of SDK 2 that the toolkit of the images keeps from the script."""

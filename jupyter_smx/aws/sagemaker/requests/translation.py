@@ -15,7 +15,7 @@ from jupyter_smx.model.spec.instance import InstanceGroup
 
 
 class TranslationContext(Struct, frozen=True, kw_only=True):
-    """What the translation needs to know: the engine, its instance types, the interpreters of images, the limit."""
+    """What the translation depends on: the engine, its instance types, the interpreters of images, the limit."""
 
     s3_root: Path | None = None
     """Folder with all buckets; None for the real S3."""

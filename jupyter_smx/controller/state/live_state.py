@@ -345,7 +345,8 @@ class LiveState:
         ``has_usage`` is True if its platform accounts it, and the figures are still to be read.
         """
         gone = transitions.mark_terminated(cluster, reason, self.clock())
-        gone = replace(gone, usage_job=(cluster.job or cluster.last_job or None) if has_usage else None)
+        last_job = cluster.job or cluster.last_job or self._job_before(cluster)
+        gone = replace(gone, usage_job=(last_job or None) if has_usage else None)
         self.save(jobs=self._update_holder(cluster, gone.reason), clusters=[gone])
 
     def save_platform_usage(self, cluster: str, usage: PlatformUsage | None) -> None:
@@ -359,12 +360,20 @@ class LiveState:
         jobs = [transitions.set_platform_usage(job, usage) for job in self._last_job(gone) if usage is not None]
         self.save(jobs=jobs, clusters=[replace(gone, platform_usage=usage, usage_job=None)])
 
+    def _job_before(self, cluster: Cluster) -> str:
+        """Return the last job of the pool that hosts without a job continued, "" if there is none. Blocks."""
+        before: Cluster | None = cluster
+        while before is not None and before.renewal_of and not before.last_job:
+            before = self.clusters.get(before.renewal_of) or self.store.cluster(before.renewal_of)
+        return before.last_job if before is not None and before.id != cluster.id else ""
+
     def _last_job(self, cluster: Cluster) -> list[Job]:
         """Return the job whose record gets the figures, none if it is not final, or its record was deleted. Blocks."""
         with suppress(ResourceNotFoundError):
             last = self.store.find_job(cluster.usage_job or "")
             was_reused = last.warm_pool is not None and last.warm_pool.status is WarmPoolStatus.REUSED
-            return [last] if is_final(last.state) and last.cluster == cluster.id and not was_reused else []
+            is_its_last = last.cluster == cluster.id or cluster.usage_job == self._job_before(cluster)
+            return [last] if is_final(last.state) and is_its_last and not was_reused else []
         return []
 
     def release_pool(self, cluster: Cluster, reason: str, *, is_continued: bool = False) -> Cluster:

@@ -85,6 +85,17 @@ class PlatformUsage(Struct, frozen=True, kw_only=True):
     cpu_seconds: float | None = None
     peak_memory_bytes: int | None = None
 
+    def plus(self, other: PlatformUsage) -> PlatformUsage:
+        """Add the figures of the next allocation of the same hosts."""
+        return PlatformUsage(
+            name=f"{self.name} and {other.name}",
+            state=self.state if self.state == other.state else " and ".join(filter(None, (self.state, other.state))),
+            nodes=max(self.nodes, other.nodes),
+            elapsed_seconds=_sum(self.elapsed_seconds, other.elapsed_seconds),
+            cpu_seconds=_sum(self.cpu_seconds, other.cpu_seconds),
+            peak_memory_bytes=max(self.peak_memory_bytes or 0, other.peak_memory_bytes or 0) or None,
+        )
+
     def figures(self) -> str:
         """Format the figures, as ``1 h 2 min on 2 nodes, 34 min of CPU time, at most 1.2 GiB of memory``."""
         where = f" on {self.nodes} nodes" if self.nodes > 1 else ""
@@ -99,3 +110,8 @@ class PlatformUsage(Struct, frozen=True, kw_only=True):
         """Format all of it, as ``Slurm job 4711: COMPLETED, 10 min, 4 min of CPU time``."""
         words = ", ".join(filter(None, (self.state, self.figures())))
         return f"{self.name}: {words}" if words else self.name
+
+
+def _sum(first: float | None, second: float | None) -> float | None:
+    known = [each for each in (first, second) if each is not None]
+    return sum(known) if known else None

@@ -292,8 +292,11 @@ def set_pool_reused(job: Job, by: str, retained: float) -> Job:
 
 
 def set_platform_usage(job: Job, usage: PlatformUsage) -> Job:
-    """Record on the last job of a pool what the platform accounted for the hosts; a job without a pool stays."""
-    return job if job.warm_pool is None else replace(job, warm_pool=replace(job.warm_pool, platform_usage=usage))
+    """Add to the last job of a pool what the platform accounted for the hosts; a job without a pool stays."""
+    if job.warm_pool is None:
+        return job
+    before = job.warm_pool.platform_usage  # of another allocation of the same pool
+    return replace(job, warm_pool=replace(job.warm_pool, platform_usage=before.plus(usage) if before else usage))
 
 
 def set_pool_terminated(job: Job, reason: str, retained: float) -> Job:

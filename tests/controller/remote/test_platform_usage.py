@@ -10,6 +10,7 @@ import pytest
 
 from jupyter_smx.kernel.handles.cost import cost_page
 from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.records.cluster import Renewal
 from jupyter_smx.model.results.usage import PlatformUsage
 from jupyter_smx.testing.fakes.fake_remote_engine import FakeRemoteEngine
 from jupyter_smx.testing.simulation.simulation import LIMITS, Simulation
@@ -55,6 +56,21 @@ def accounting_engine(sim: Simulation) -> AccountingEngine:
 
 def figures(sim: Simulation, job: str) -> str:
     return sim.controller.live_state.bill(sim.job(job)).platform_usage
+
+
+def test_the_last_job_has_the_figures_of_an_allocation_that_no_job_used(remote: Simulation) -> None:
+    end = remote.world.clock() + 300.0
+    engine = accounting_engine(remote)
+    engine.allocation_ends_at, engine.renewal = end, Renewal(at=end - 100.0, seconds=300.0)
+    job = remote.run_to_end(keep_alive=500)
+    remote.pass_time(190.0)
+    engine.allocation_ends_at, engine.renewal = end + 300.0, None
+    remote.pass_time(20.0)
+    assert figures(remote, job) == SENTENCE
+    remote.pass_time(400.0)
+    assert not remote.pools()
+    assert engine.questions == 2
+    assert figures(remote, job) == "Slurm job 7 and Slurm job 7: COMPLETED, 2 min, 10 s of CPU time"
 
 
 @pytest.mark.parametrize("keep_alive", [0, 600])

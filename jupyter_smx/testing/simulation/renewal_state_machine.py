@@ -71,9 +71,15 @@ class RenewalStateMachine(ControllerStateMachine):
     @precondition(ControllerStateMachine.is_alive)
     @rule(seconds=st.sampled_from([0, 20, 300]))
     def a_user_changes_the_keep_alive_of_running_jobs(self, seconds: int) -> None:
-        """Successors follow at the next tick."""
-        for job in {run.job for _, run in self.sim.world.running_jobs()} & {*self.sim.controller.live_state.jobs}:
-            self.sim.call(partial(self.sim.controller.facade.set_keep_alive, job, seconds))
+        """A job runs until the next allocation is requested; successors follow at the next tick."""
+        job = self.sim.new_id()
+        self.jobs[job] = {"keep_alive": 120}
+        self.sim.submit(job_id=job, keep_alive=120)
+        self.sim.pass_time(25.0)
+        if not self.is_alive():
+            return
+        for each in {run.job for _, run in self.sim.world.running_jobs()} & {*self.sim.controller.live_state.jobs}:
+            self.sim.call(partial(self.sim.controller.facade.set_keep_alive, each, seconds))
         self.sim.pass_time(2.0)
         if self.is_alive() and not self.sim.controller.store.is_disk_full:
             self._successors_end_with_their_pools()

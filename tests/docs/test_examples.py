@@ -30,8 +30,8 @@ SSH = ROOT / "docs" / "users" / "howto" / "ssh.md"
 FROM_A_REGISTRY = "python:3.11-slim"
 """What a reader has from a registry, for which an image of this machine's own Python stands in here."""
 TWO_MINUTES = 120.0
-MOST_SKIPPED = 20
-"""Two of them run in the test world for Slurm (``tests/engines/slurm/site``)."""
+MOST_SKIPPED = 21
+"""Two run in the test world for Slurm (``tests/engines/slurm/site``), one with an SDK (``tests/aws/clients``)."""
 
 
 def name(page: Path) -> str:

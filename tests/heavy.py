@@ -354,17 +354,22 @@ class HeavyRun:
     git: Callable[..., str] = run_git
     run: Callable[[str, Mapping[str, Sequence[str]]], Verdict] = run_part
     files: Mapping[str, Sequence[str]] = field(default_factory=marked_files)
+    _interrupted: threading.Event = field(default_factory=threading.Event)
 
     def do(self, names: Sequence[str]) -> int:
         """Run the parts, lane beside lane; give the exit code: 1 where one of them failed."""
         lanes = [[name for name in names if PARTS[name].lane == lane] for lane in get_args(Lane)]
         with ThreadPoolExecutor(len(lanes)) as threads:
-            failed = [name for names in threads.map(self._do_lane, lanes) for name in names]
+            try:
+                failed = [name for names in threads.map(self._do_lane, lanes) for name in names]
+            except KeyboardInterrupt:
+                self._interrupted.set()  # else the lanes would begin their next parts
+                raise
         say(f"failed: {', '.join(failed)}" if failed else "no part failed")
         return 1 if failed else 0
 
     def _do_lane(self, names: Sequence[str]) -> list[str]:
-        return [name for name in names if not self._do_one(name)]
+        return [name for name in names if not self._interrupted.is_set() and not self._do_one(name)]
 
     def _do_one(self, name: str) -> bool:
         recorded = read_record(self.record_path).get(name, {})

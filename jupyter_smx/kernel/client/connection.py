@@ -101,8 +101,9 @@ class Connection:
             kept = self._open(timeout)
             kept.request(method, target, body, {"Content-Type": "application/json"} if body else {})
             kept.send_all()
-            response = kept.getresponse()
-            return Response(response.status, dict(response.headers), response.read())
+            # Left to its finalizer, close() would run there, and Python drops a Ctrl-C that arrives in a finalizer.
+            with kept.getresponse() as response:
+                return Response(response.status, dict(response.headers), response.read())
         except BaseException:
             # Half an answer may still arrive (after Ctrl-C, too), so no request can use this connection again.
             self._drop()

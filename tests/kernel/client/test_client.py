@@ -3,6 +3,7 @@ from __future__ import annotations
 import http.client
 import os
 import socket
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from jupyter_smx.model.spec.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
     from scripted_controller import ScriptedController
 
@@ -206,6 +208,28 @@ def test_a_connection_that_is_hung_up_before_it_is_open_sends_nothing(controller
     with pytest.raises(ConnectionAbortedError):
         connection.exchange("GET", "/v1/", None, 1.0)
     assert controller.requests == []
+
+
+@pytest.mark.usefixtures("controller")
+def test_ctrl_c_while_an_answer_is_closed_reaches_the_caller() -> None:
+    connection = Connection(controller_launch.socket_path())
+
+    def interrupt(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is http.client.HTTPResponse.close.__code__:
+            raise KeyboardInterrupt
+
+    def exchange_twice() -> None:
+        for _ in range(2):
+            connection.exchange("GET", "/v1/", None, 1.0)
+
+    before = sys.getprofile()
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            exchange_twice()
+    finally:
+        sys.setprofile(before)
+    connection.close()
 
 
 def test_a_platform_without_unix_sockets_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,17 +28,25 @@ def stop_everything() -> None:
     if not controller_launch.is_listening():
         return
     client = autostart.client()
+    stop_jobs(client)
+    eventually_blocking(lambda: not _release_pools(client), "the pools' ends")
+    pid = client.controller_info().pid
+    client.close()
+    os.kill(pid, signal.SIGTERM)
+    eventually_blocking(lambda: not controller_launch.is_listening(), "the controller's end")
+
+
+def stop_jobs(client: Client) -> None:
+    """Stop all jobs that run or wait, and return once they ended.
+
+    :raises AssertionError: a job did not end.
+    """
     for array in client.arrays():
         client.stop_array(array.id)
     for job in client.jobs(_MAX_JOBS):
         if not job.ended_at:
             client.stop(job.id)
     eventually_blocking(lambda: all(job.ended_at for job in client.jobs(_MAX_JOBS)), "the jobs' ends")
-    eventually_blocking(lambda: not _release_pools(client), "the pools' ends")
-    pid = client.controller_info().pid
-    client.close()
-    os.kill(pid, signal.SIGTERM)
-    eventually_blocking(lambda: not controller_launch.is_listening(), "the controller's end")
 
 
 def _release_pools(client: Client) -> list[str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from jupyter_smx import controller_launch
+from jupyter_smx.kernel.client import autostart
 from jupyter_smx.testing.data_folder import provide_data_folder
-from jupyter_smx.testing.teardown import stop_everything
+from jupyter_smx.testing.teardown import stop_everything, stop_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,10 +85,12 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 
 @pytest.fixture
 def terminal(warm: Terminal) -> Iterator[Terminal]:
-    """Provide the terminal to one test; no command of that test outlives it."""
+    """Provide the terminal to one test; no command and no job of that test outlives it, or the next finds no pool."""
     yield warm
     warm.close()
     warm.started.clear()
+    with closing(autostart.client()) as client:
+        stop_jobs(client)
 
 
 @pytest.fixture

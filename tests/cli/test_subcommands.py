@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,8 @@ WAITS = "import os\nprint('begun', flush=True)\nopen(os.environ['SM_HP_GATE']).r
 
 
 def gate(terminal: Terminal, name: str) -> str:
-    """Make a pipe that a job waits to be opened."""
-    path = terminal.folder / name
+    """Make a pipe that a job waits to be opened, in a folder of its own: a test may run again."""
+    path = Path(tempfile.mkdtemp(dir=terminal.folder), name)
     os.mkfifo(path)
     return str(path)
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from jupyter_core.paths import jupyter_data_dir
 
-from jupyter_smx import data_folder, short_folder
+from jupyter_smx.data_folder import location, short_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jupyter_smx.data_folder import DataFolder
+    from jupyter_smx.data_folder.location import DataFolder
 
 DATA_DIR_VARIABLE = "JUPYTER_SMX_DATA_DIR"
 
@@ -55,7 +55,7 @@ def locate_data() -> DataFolder:
     A process looks once, since each submission asks; but again while there is no place for the records.
     """
     chosen = chosen_data_dir()
-    found = _located.get(chosen) or data_folder.locate(chosen)
+    found = _located.get(chosen) or location.locate(chosen)
     if found.has_local_records or not found.network_type:
         _located[chosen] = found
     return found
@@ -142,7 +142,7 @@ def ensure_folders() -> None:
     located = locate_data()
     # Each may be a link that the user made.
     for folder in dict.fromkeys((located.records.resolve(), located.chosen.resolve())):
-        data_folder.make_private(folder)
+        location.make_private(folder)
     _ensure_records_id(located.records)
     path = socket_path()
     if len(os.fsencode(path)) > _SOCKET_PATH_LIMIT:

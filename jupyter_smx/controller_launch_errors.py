@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from jupyter_smx import controller_launch
+from jupyter_smx.data_folder.singleton_lock import read_holder
 from jupyter_smx.model.errors import UnavailableError
 
 ANSWER_LIMIT = 30.0
@@ -167,18 +168,8 @@ def _owner_error(pid: int, problem: str) -> UnavailableError:
 
 def lock_owner() -> int:
     """Give the process that holds the lock of the data folder; 0 where there is none."""
-    import fcntl  # noqa: PLC0415 - Windows has none, and there nothing is started
-
-    path = controller_launch.lock_path()
-    try:
-        with path.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return int(file.read(20) or b"0")
-    except (OSError, ValueError):
-        pass
-    return 0
+    words = read_holder(controller_launch.lock_path())
+    return int(words[0]) if words and words[0].isdecimal() else 0
 
 
 def starting_owner(now: float) -> int:

@@ -117,7 +117,7 @@ PARTS: Mapping[str, Part] = {
             "jupyter_smx/controller/singleton.py",
             "jupyter_smx/controller_launch.py",
             "jupyter_smx/controller_start.py",
-            "jupyter_smx/data_folder.py",
+            "jupyter_smx/data_folder",
             "jupyter_smx/kernel/client",
             "jupyter_smx/model/http_routes.py",
             "jupyter_smx/request_body.py",

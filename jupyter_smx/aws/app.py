@@ -29,8 +29,9 @@ from jupyter_smx.aws.s3.storage.temporary_file import remove_temporary_files
 from jupyter_smx.aws.sagemaker.service import make_service as make_sagemaker
 from jupyter_smx.aws.sagemaker.settings import ImageRule, SageMakerSettings
 from jupyter_smx.aws_endpoint.endpoint_file import HOST, endpoint_path, ensure_endpoint
-from jupyter_smx.aws_endpoint.process import FrontLock, port_taken_message
+from jupyter_smx.aws_endpoint.process import LOCK_LIMIT, lock_path, port_taken_message
 from jupyter_smx.aws_endpoint.settings import read_settings
+from jupyter_smx.data_folder.singleton_lock import SingletonLock
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
 if TYPE_CHECKING:
@@ -55,11 +56,11 @@ def main(words: Sequence[str] = ()) -> int:
     """Run the front until a signal ends it; return the exit code, 0 also if another process is the front."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     os.umask(0o077)
-    lock = FrontLock()
+    lock = SingletonLock(lock_path())
     try:
         controller_launch.ensure_folders()
         settings = read_settings(words)
-        if not lock.acquire():
+        if not lock.acquire(LOCK_LIMIT):
             return 0
         asyncio.run(_run(settings, lock))
     except (SmxError, OSError) as error:
@@ -71,7 +72,7 @@ def main(words: Sequence[str] = ()) -> int:
     return 0
 
 
-async def _run(settings: SmxAws, lock: FrontLock) -> None:
+async def _run(settings: SmxAws, lock: SingletonLock) -> None:
     endpoint = ensure_endpoint()
     sockets = bind_endpoint(endpoint)
     front = _front(endpoint, settings)
@@ -80,7 +81,7 @@ async def _run(settings: SmxAws, lock: FrontLock) -> None:
     ended = asyncio.Event()
     for number in _SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    lock.mark_ready(settings.s3, "match" if settings.match_images else "note")
+    lock.write(settings.s3, "match" if settings.match_images else "note")
     _log.info("The front for clients of AWS listens at %s, process %d.", endpoint.url, os.getpid())
     await ended.wait()
     server.stop()

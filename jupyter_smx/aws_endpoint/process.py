@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jupyter_smx import controller_launch
 from jupyter_smx.aws_endpoint.endpoint_file import Endpoint, ensure_endpoint, read_endpoint
+from jupyter_smx.data_folder.singleton_lock import read_holder
 from jupyter_smx.model.errors import UnavailableError, ValidationError
 
 if TYPE_CHECKING:
@@ -25,13 +25,14 @@ START_LIMIT = 60.0
 """Seconds until the front must listen while its process lives: imports from a cold network disk take long."""
 STOP_LIMIT = 15.0
 _PAUSE = 0.01
-_LOCK_LIMIT = 0.3
+LOCK_LIMIT = 0.3
 """Seconds after which a lock is another front's; a process that only looks has it for microseconds."""
 _HANDOVER_LIMIT = 10.0
 """Seconds until another process listens in whose favour the one that was started has left."""
 _ONLY_OWNER = 0o600
 _LOG_TAIL = 2048
-_READY_WORDS = 2
+_ALL_WORDS = 3
+"""Number, buckets and images: a front writes the last two when it listens."""
 
 
 class ReadyFront(NamedTuple):
@@ -39,60 +40,6 @@ class ReadyFront(NamedTuple):
 
     endpoint: Endpoint
     s3: S3Place
-
-
-class FrontLock:
-    """The right to be the one front of a data folder; held until the process ends, however it ends."""
-
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path or lock_path()
-        self._file = -1
-
-    def acquire(self) -> bool:
-        """Take it and write this process's number into it; False when another process has it.
-
-        :raises OSError: the folder cannot be written or the disk is full.
-        """
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _ONLY_OWNER)
-        try:
-            if not _lock(file):
-                os.close(file)
-                return False
-        except BaseException:
-            os.close(file)
-            raise
-        self._file = file
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
-        return True
-
-    def mark_ready(self, s3: str, images: str) -> None:
-        """Write that this process listens, and its buckets and images; before, its port may be another process's."""
-        os.pwrite(self._file, f"{os.getpid()}\n{s3}\n{images}\n".encode(), 0)
-
-    def release(self) -> None:
-        """Release the lock. Idempotent."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-
-def _lock(file: int) -> bool:
-    """Lock a file, and return False if a process has it that does not only look (:func:`find_front`)."""
-    end = time.monotonic() + _LOCK_LIMIT
-    while not _try_lock(file):
-        if time.monotonic() >= end:
-            return False
-        time.sleep(_PAUSE)
-    return True
-
-
-def _try_lock(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def lock_path() -> Path:
@@ -117,18 +64,12 @@ class RunningFront(NamedTuple):
 
 def find_front() -> RunningFront | None:
     """Return the process that is the front, None if there is none."""
-    try:
-        with lock_path().open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                pid, *rest = file.read(64).decode().split()
-                if len(rest) < _READY_WORDS:
-                    return RunningFront(int(pid))
-                return RunningFront(int(pid), "local" if rest[0] == "local" else "aws", rest[1])
-    except (OSError, ValueError):
-        pass
-    return None
+    words = read_holder(lock_path())
+    if not words or not words[0].isdecimal():
+        return None
+    if len(words) < _ALL_WORDS:
+        return RunningFront(int(words[0]))
+    return RunningFront(int(words[0]), "local" if words[1] == "local" else "aws", words[2])
 
 
 def start_front(

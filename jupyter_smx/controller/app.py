@@ -21,7 +21,8 @@ from traitlets import Dict, Enum, Float, Int, List, Unicode, default
 from traitlets.config import Application
 
 from jupyter_smx import controller_launch, controller_launch_errors
-from jupyter_smx.controller.singleton import DataFolderSocket, SingletonLock, protect_from_cleaners
+from jupyter_smx.controller.singleton import DataFolderSocket, protect_from_cleaners
+from jupyter_smx.data_folder.singleton_lock import SingletonLock
 from jupyter_smx.engines import registry
 from jupyter_smx.engines.machine import resources
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError

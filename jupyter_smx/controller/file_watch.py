@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from jupyter_smx.data_folder.singleton_lock import FileIdentity, file_identity
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 LOCK, RECORDS = "controller.lock", "smx.sqlite"
 """Names in the data folder."""
-
-_Identity = tuple[int, int]
-"""Device and inode of a file."""
 
 
 class Loss(Enum):
@@ -35,9 +34,9 @@ class Loss(Enum):
 class FileIdentities(Struct, frozen=True):
     """Which files have the names now; None for a name without a file."""
 
-    folder: _Identity | None
-    records: _Identity | None
-    lock: _Identity | None
+    folder: FileIdentity | None
+    records: FileIdentity | None
+    lock: FileIdentity | None
 
 
 def find_loss(before: FileIdentities, now: FileIdentities, *, is_published: bool) -> Loss | None:
@@ -65,18 +64,7 @@ class FileWatch:
 
     def _now(self, known: FileIdentities) -> FileIdentities:
         return FileIdentities(
-            folder=identity(self._data_dir, known.folder),
-            records=identity(self._data_dir / RECORDS, known.records),
-            lock=identity(self._data_dir / LOCK, known.lock),
+            folder=file_identity(self._data_dir, known.folder),
+            records=file_identity(self._data_dir / RECORDS, known.records),
+            lock=file_identity(self._data_dir / LOCK, known.lock),
         )
-
-
-def identity(path: Path, known: _Identity | None) -> _Identity | None:
-    """Return device and inode of a file, None if there is none, and ``known`` if the system does not answer now."""
-    try:
-        found = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:
-        return known
-    return found.st_dev, found.st_ino

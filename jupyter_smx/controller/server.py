@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.db.store import Store
     from jupyter_smx.controller.housekeeping import RetentionPolicy
     from jupyter_smx.controller.singleton import ListenSocket
-    from jupyter_smx.data_folder import DataFolder
+    from jupyter_smx.data_folder.location import DataFolder
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.policy.limits import Limits

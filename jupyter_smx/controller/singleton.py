@@ -1,4 +1,4 @@
-"""Allow one controller and identify its clients: the lock, the socket, and the user of a connection."""
+"""Protect the data folder, listen on its socket, and identify the user of a connection."""
 
 from __future__ import annotations
 
@@ -23,39 +23,6 @@ _CREDENTIALS = struct.Struct("3i")
 _XUCRED = struct.Struct("2I")
 _LOCAL_PEERCRED = 1
 _XUCRED_SIZE = 76
-
-
-class SingletonLock:
-    """The right to be the one controller of a data folder; held until the process ends, however it ends."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = -1
-
-    def acquire(self) -> bool:
-        """Take it and write this process's number into it; False when another process has it.
-
-        :raises OSError: the folder cannot be written or the disk is full.
-        """
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _ONLY_OWNER)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(file)
-            return False
-        except BaseException:
-            os.close(file)
-            raise
-        self._file = file
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
-        return True
-
-    def release(self) -> None:
-        """Release the lock. Idempotent."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
 
 
 @contextmanager

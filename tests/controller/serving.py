@@ -19,7 +19,7 @@ from records import an_id
 from jupyter_smx.controller.db.store import Store
 from jupyter_smx.controller.server import ControllerServer
 from jupyter_smx.controller.singleton import ListenSocket
-from jupyter_smx.data_folder import DataFolder
+from jupyter_smx.data_folder.location import DataFolder
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.testing.eventually import eventually
 

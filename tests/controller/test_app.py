@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sqlite3
 import stat
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +15,6 @@ from records import a_job, a_spec
 from jupyter_smx import controller_launch
 from jupyter_smx.controller.app import ControllerApp, Engines, main
 from jupyter_smx.controller.db.store import Store
-from jupyter_smx.controller.singleton import SingletonLock
 from jupyter_smx.engines.base import Engine
 from jupyter_smx.engines.machine import resources
 from jupyter_smx.kernel.client.client import Client
@@ -326,23 +323,3 @@ def test_a_cap_over_sagemakers_own_is_refused(app: ControllerApp, capsys: pytest
     with pytest.raises(SystemExit):
         app.configure(["--ControllerApp.keep_alive_cap=21601"])
     assert "not be greater than 21600" in capsys.readouterr().err
-
-
-def test_the_lock_is_free_as_soon_as_its_owner_is_dead(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
-    code = (
-        "import sys; from pathlib import Path; from jupyter_smx.controller.singleton import SingletonLock;"
-        "lock = SingletonLock(Path(sys.argv[1])); print(lock.acquire(), flush=True); sys.stdin.read()"
-    )
-    owner = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    with owner:
-        assert owner.stdout is not None
-        assert owner.stdout.readline() == b"True\n"
-        mine = SingletonLock(path)
-        assert not mine.acquire()
-        assert path.read_text() == f"{owner.pid}\n"
-        owner.kill()
-    assert mine.acquire()
-    assert path.read_text() == f"{os.getpid()}\n"
-    mine.release()
-    mine.release()

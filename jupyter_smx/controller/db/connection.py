@@ -14,9 +14,9 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from jupyter_smx import data_folder
 from jupyter_smx.controller.db.tables import REVISIONS
 from jupyter_smx.controller.errors import RecordsError
+from jupyter_smx.data_folder import location
 from jupyter_smx.model.errors import ValidationError, VersionMismatchError
 
 if TYPE_CHECKING:
@@ -130,9 +130,9 @@ def _sqlite_code(error: BaseException) -> int:
 
 
 def _check_not_network(path: Path) -> None:
-    kind = data_folder.mounted_network_type(path.parent)
+    kind = location.mounted_network_type(path.parent)
     if kind:
-        parents = " or ".join(map(str, data_folder.PARENT_FOLDERS))
+        parents = " or ".join(map(str, location.PARENT_FOLDERS))
         raise ValidationError(
             f"The records cannot be stored in {path.parent}, because it is a network folder ({kind}), and no private "
             f"folder can be made in {parents}.",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from traitlets import Dict, Float, List, TraitError, Unicode, validate
 
+from jupyter_smx.data_folder.short_folder import RUNTIME_VARIABLE, make_short_folder
 from jupyter_smx.engines.remote.machine import MachineOptions
 from jupyter_smx.engines.remote.remote_engine import RemoteEngine
 from jupyter_smx.engines.ssh import host_aliases
@@ -20,7 +21,6 @@ from jupyter_smx.engines.ssh.commands import SshOptions
 from jupyter_smx.engines.ssh.connection import SshConnection
 from jupyter_smx.engines.ssh.failures import not_started
 from jupyter_smx.model.errors import RefusedError, suggest_names
-from jupyter_smx.short_folder import RUNTIME_VARIABLE, make_short_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,9 +11,9 @@ import pytest
 from records import a_job
 from sqlalchemy import create_engine, inspect
 
-from jupyter_smx import data_folder
 from jupyter_smx.controller.db import connection, tables
 from jupyter_smx.controller.db.store import Store
+from jupyter_smx.data_folder import location
 from jupyter_smx.model.errors import UnavailableError, ValidationError, VersionMismatchError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_only_the_user_can_read_the_records(store: Store, path: Path) -> None:
 def test_a_network_folder_is_refused_with_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/home {tmp_path.parent} {kind} rw 0 0\n")
-    monkeypatch.setattr(data_folder, "SYSTEM_MOUNTS", mounts)
+    monkeypatch.setattr(location, "SYSTEM_MOUNTS", mounts)
     with pytest.raises(ValidationError, match="JUPYTER_SMX_DATA_DIR"):
         connection.connect(tmp_path / "smx.sqlite")
     assert not (tmp_path / "smx.sqlite").exists()

@@ -63,6 +63,5 @@ def test_loading_the_extension_imports_nothing_heavy_and_starts_nothing(data_fol
         "model",
         "python_version",
         "rerun_spec",
-        "short_folder",
     }
     assert not data_folder.exists()

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from browser import controller_state
 
-from jupyter_smx import controller_launch, controller_launch_errors, data_folder
+from jupyter_smx import controller_launch, controller_launch_errors
 from jupyter_smx.controller.singleton import protect_from_cleaners
+from jupyter_smx.data_folder import location
 
 NETWORK = [
     "nfs", "nfs4", "cifs", "smb3", "9p", "afs", "beegfs", "lustre", "gpfs", "ceph", "glusterfs", "virtiofs", "wekafs",
@@ -43,7 +44,7 @@ class Machine:
         self.mounts.write_text("".join(f"{line} rw 0 0\n" for line in ("/dev/sda / ext4", *lines)))
 
     def names(self) -> list[str]:
-        return data_folder.local_folder_names(self.chosen, os.getuid(), data_folder.read_token(self.chosen))
+        return location.local_folder_names(self.chosen, os.getuid(), location.read_token(self.chosen))
 
     def has_token(self, token: str) -> None:
         """Let the data folder have a token from an earlier start."""
@@ -55,8 +56,8 @@ class Machine:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     (tmp_path / "machine").mkdir()
     made = Machine(tmp_path / "machine")
-    monkeypatch.setattr(data_folder, "SYSTEM_MOUNTS", made.mounts)
-    monkeypatch.setattr(data_folder, "PARENT_FOLDERS", (made.first, made.second))
+    monkeypatch.setattr(location, "SYSTEM_MOUNTS", made.mounts)
+    monkeypatch.setattr(location, "PARENT_FOLDERS", (made.first, made.second))
     monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(made.chosen))
     made.has_token("ab" * 8)
     return made
@@ -64,39 +65,39 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.mark.parametrize("kind", NETWORK)
 def test_a_type_that_several_machines_mount_is_a_network_one(kind: str) -> None:
-    assert data_folder.network_type(Path("/home/me"), f"a / ext4 rw 0 0\nb /home {kind} rw 0 0\n") == kind
+    assert location.network_type(Path("/home/me"), f"a / ext4 rw 0 0\nb /home {kind} rw 0 0\n") == kind
 
 
 @pytest.mark.parametrize("kind", LOCAL)
 def test_disks_of_the_machine_are_local(kind: str) -> None:
-    assert data_folder.network_type(Path("/home/me"), f"a / nfs rw 0 0\nb /home {kind} rw 0 0\n") == ""
+    assert location.network_type(Path("/home/me"), f"a / nfs rw 0 0\nb /home {kind} rw 0 0\n") == ""
 
 
 def test_the_nearest_mount_decides_and_the_last_of_one_place() -> None:
     mounts = "a / nfs rw 0 0\nb /home ext4 rw 0 0\nc /home/my\\040net nfs4 rw 0 0\nd /home/a\\134b nfs rw 0 0\n"
-    assert data_folder.network_type(Path("/home/me"), mounts) == ""
-    assert data_folder.network_type(Path("/home/my net/x"), mounts) == "nfs4"
-    assert data_folder.network_type(Path("/home/a\\b"), mounts) == "nfs"
-    assert data_folder.network_type(Path("/homes"), mounts) == "nfs"
+    assert location.network_type(Path("/home/me"), mounts) == ""
+    assert location.network_type(Path("/home/my net/x"), mounts) == "nfs4"
+    assert location.network_type(Path("/home/a\\b"), mounts) == "nfs"
+    assert location.network_type(Path("/homes"), mounts) == "nfs"
     automounted = "auto /home autofs rw 0 0\nserver:/home /home nfs4 rw 0 0\n"
-    assert data_folder.network_type(Path("/home/me"), automounted) == "nfs4"
+    assert location.network_type(Path("/home/me"), automounted) == "nfs4"
 
 
 def test_the_root_of_a_virtual_machine_is_its_own_disk() -> None:
     mounts = "shared / virtiofs rw 0 0\nhomes /home virtiofs rw 0 0\n"
-    assert data_folder.network_type(Path("/var/lib"), mounts) == ""
-    assert data_folder.network_type(Path("/home/me"), mounts) == "virtiofs"
+    assert location.network_type(Path("/var/lib"), mounts) == ""
+    assert location.network_type(Path("/home/me"), mounts) == "virtiofs"
 
 
 def test_a_local_data_folder_holds_everything(machine: Machine) -> None:
     machine.mount()
-    assert data_folder.locate(machine.chosen) == (machine.chosen, machine.chosen, "")
+    assert location.locate(machine.chosen) == (machine.chosen, machine.chosen, "")
     assert controller_launch.records_note() == ""
     assert not [*machine.first.iterdir()]
 
 
 def test_records_of_a_network_home_are_in_a_private_local_folder(machine: Machine) -> None:
-    found = data_folder.locate(machine.chosen)
+    found = location.locate(machine.chosen)
     assert found == (machine.first / machine.names()[0], machine.chosen, "nfs4")
     assert stat.S_IMODE(found.records.stat().st_mode) == 0o700
     assert controller_launch.data_dir() == controller_launch.lock_path().parent == found.records
@@ -118,17 +119,17 @@ def test_a_full_network_home_is_named_itself(machine: Machine) -> None:
 
 def test_the_parent_of_an_unmapped_root_is_safe(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 4242)
-    assert data_folder._is_safe_parent(machine.first, 4242) == (machine.first.stat().st_uid in (0, 4242))
+    assert location._is_safe_parent(machine.first, 4242) == (machine.first.stat().st_uid in (0, 4242))
     unmapped = machine.first / "overflowuid"
     unmapped.write_text(f"{machine.first.stat().st_uid}\n")
-    monkeypatch.setattr(data_folder, "_UNMAPPED_UID", unmapped)
-    assert data_folder._is_safe_parent(machine.first, 4242)
+    monkeypatch.setattr(location, "_UNMAPPED_UID", unmapped)
+    assert location._is_safe_parent(machine.first, 4242)
 
 
 def test_other_users_and_other_data_folders_have_other_names() -> None:
     chosen = Path("/home/me/smx")
     folders = [(chosen, 1000, "a"), (chosen, 1001, "a"), (Path("/b"), 1000, "a"), (chosen, 1000, "b")]
-    names = [data_folder.local_folder_names(*folder) for folder in folders]
+    names = [location.local_folder_names(*folder) for folder in folders]
     assert len({name for each in names for name in each}) == len(names[0]) * 4
 
 
@@ -138,8 +139,8 @@ def test_containers_with_one_uid_and_one_path_of_their_homes_have_folders_of_the
     for owner in ("one", "other"):
         (machine.chosen / ".records-token").unlink()
         machine.chosen.rmdir()
-        found += [data_folder.locate(machine.chosen).records, data_folder.locate(machine.chosen).records]
-        assert re.fullmatch(r"[0-9a-f]{16}", data_folder.read_token(machine.chosen)), owner
+        found += [location.locate(machine.chosen).records, location.locate(machine.chosen).records]
+        assert re.fullmatch(r"[0-9a-f]{16}", location.read_token(machine.chosen)), owner
         assert stat.S_IMODE(machine.chosen.stat().st_mode) == 0o700
     assert found[0] == found[1]
     assert found[2] == found[3]
@@ -152,24 +153,24 @@ def test_records_of_a_home_that_was_full_stay_where_they_began(
     (machine.chosen / ".records-token").unlink()
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", lambda _file: (_ for _ in ()).throw(OSError(errno.EDQUOT, "full")))
-        began = data_folder.locate(machine.chosen).records
+        began = location.locate(machine.chosen).records
     assert not [*machine.chosen.iterdir()]
     assert began.name == machine.names()[0]
-    assert data_folder.locate(machine.chosen).records == began
+    assert location.locate(machine.chosen).records == began
 
 
 def test_a_token_that_another_process_writes_now_is_waited_for(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (machine.chosen / ".records-token").write_text("")
-    monkeypatch.setattr(data_folder.time, "sleep", lambda _seconds: machine.has_token("cd" * 8))
-    assert data_folder.locate(machine.chosen).records.name == machine.names()[0]
-    assert data_folder.read_token(machine.chosen) == "cd" * 8
+    monkeypatch.setattr(location.time, "sleep", lambda _seconds: machine.has_token("cd" * 8))
+    assert location.locate(machine.chosen).records.name == machine.names()[0]
+    assert location.read_token(machine.chosen) == "cd" * 8
 
 
 def test_a_link_to_the_data_folder_leads_to_the_same_records(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(machine.chosen)
-    assert data_folder.locate(tmp_path / "link").records == data_folder.locate(machine.chosen).records
+    assert location.locate(tmp_path / "link").records == location.locate(machine.chosen).records
 
 
 def test_a_name_that_is_a_link_a_file_or_open_to_others_is_passed_over(machine: Machine, tmp_path: Path) -> None:
@@ -179,7 +180,7 @@ def test_a_name_that_is_a_link_a_file_or_open_to_others_is_passed_over(machine: 
     (machine.first / names[1]).touch()
     (machine.first / names[2]).mkdir()
     (machine.first / names[2]).chmod(0o777)
-    assert data_folder.locate(machine.chosen).records == machine.first / names[3]
+    assert location.locate(machine.chosen).records == machine.first / names[3]
     assert not [*(tmp_path / "trap").iterdir()]
 
 
@@ -189,9 +190,9 @@ def test_a_name_that_another_user_took_is_passed_over_for_good(machine: Machine)
     taken = machine.first / names[0]
     taken.mkdir(mode=0o700)
     os.chown(taken, 12345, 12345)
-    assert data_folder.locate(machine.chosen).records == machine.first / names[1]
+    assert location.locate(machine.chosen).records == machine.first / names[1]
     taken.rmdir()
-    assert data_folder.locate(machine.chosen).records == machine.first / names[1]
+    assert location.locate(machine.chosen).records == machine.first / names[1]
 
 
 @pytest.mark.parametrize("fault", ["missing", "network", "unprotected", "all names taken"])
@@ -205,13 +206,13 @@ def test_a_folder_of_temporary_files_that_is_not_safe_is_passed_over(machine: Ma
     else:
         for name in machine.names():
             (machine.first / name).touch()
-    assert data_folder.locate(machine.chosen).records == machine.second / machine.names()[0]
+    assert location.locate(machine.chosen).records == machine.second / machine.names()[0]
 
 
 def test_without_any_local_folder_it_stays_the_data_folder(machine: Machine) -> None:
     machine.first.rmdir()
     machine.second.rmdir()
-    assert data_folder.locate(machine.chosen) == (machine.chosen, machine.chosen, "nfs4")
+    assert location.locate(machine.chosen) == (machine.chosen, machine.chosen, "nfs4")
     assert controller_launch.records_note() == ""
 
 

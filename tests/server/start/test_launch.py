@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from jupyter_smx import controller_launch, controller_launch_errors, short_folder
+from jupyter_smx import controller_launch, controller_launch_errors
 from jupyter_smx.controller.singleton import DataFolderSocket
+from jupyter_smx.data_folder import short_folder
 from jupyter_smx.kernel.client.connection import Connection
 
 if TYPE_CHECKING:

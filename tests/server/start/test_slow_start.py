@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx import controller_launch, controller_launch_errors, controller_start
-from jupyter_smx.controller.singleton import SingletonLock
 from jupyter_smx.controller_start import ControllerStarter, due_note, gives_up
+from jupyter_smx.data_folder.singleton_lock import SingletonLock
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.model.errors import UnavailableError
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from jupyter_smx.controller_launch import read_records_id
-from jupyter_smx.data_folder import read_token
+from jupyter_smx.data_folder.location import read_token
 from jupyter_smx.engines.docker.containers.container_spec import CLUSTER
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The front as a program: its single instance, its port, its services, and its end by a signal."""
+"""The front as a program: its single instance, its port, its services, and its end by a signal or without its files."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tornado.httpserver import HTTPServer
@@ -20,6 +21,7 @@ from jupyter_smx import controller_launch
 from jupyter_smx.aws.cloudwatch.service import make_service as make_cloudwatch
 from jupyter_smx.aws.controller_client import ControllerClient
 from jupyter_smx.aws.front import MAX_UPLOAD, S3Route, make_front
+from jupyter_smx.aws.front_files import FrontFiles
 from jupyter_smx.aws.identity import make_iam, make_sts
 from jupyter_smx.aws.job_records import ControllerRecords
 from jupyter_smx.aws.logs.service import make_service as make_logs
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _FAILED = 1
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+TICK = 1.0
+"""Seconds between two looks at the files of the front."""
 _DRAIN_LIMIT = 5.0
 """Seconds for answers that are being written at the end."""
 _IDLE_LIMIT = 75.0
@@ -53,7 +57,10 @@ _IDLE_LIMIT = 75.0
 
 
 def main(words: Sequence[str] = ()) -> int:
-    """Run the front until a signal ends it; return the exit code, 0 also if another process is the front."""
+    """Run the front until a signal ends it or its files are deleted; return the exit code.
+
+    It is 0 also if another process is the front.
+    """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     os.umask(0o077)
     lock = SingletonLock(lock_path())
@@ -83,13 +90,35 @@ async def _run(settings: SmxAws, lock: SingletonLock) -> None:
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     lock.write(settings.s3, "match" if settings.match_images else "note")
     _log.info("The front for clients of AWS listens at %s, process %d.", endpoint.url, os.getpid())
-    await ended.wait()
+    await _wait_end(ended, _front_files())
     server.stop()
     try:
         await asyncio.wait_for(server.close_all_connections(), _DRAIN_LIMIT)
     except asyncio.TimeoutError:
         _log.warning("Connections were open at the end.")
     _log.info("The front for clients of AWS ended.")
+
+
+def _front_files() -> FrontFiles:
+    deleted = "its data folder was deleted"
+    return FrontFiles(
+        {
+            controller_launch.data_dir(): deleted,
+            controller_launch.chosen_data_dir(): deleted,
+            lock_path(): "its lock was deleted or replaced",
+            endpoint_path(): "the file with its port and key was deleted or replaced",
+        }
+    )
+
+
+async def _wait_end(ended: asyncio.Event, files: FrontFiles) -> None:
+    """Wait for a signal, or until the front has lost one of its files."""
+    while not ended.is_set():
+        if loss := files.find_loss():
+            _log.warning("Data folder %s: %s; the front leaves.", controller_launch.chosen_data_dir(), loss)
+            return
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(ended.wait(), TICK)
 
 
 def bind_endpoint(endpoint: Endpoint) -> list[socket.socket]:

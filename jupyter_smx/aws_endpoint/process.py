@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -171,7 +172,8 @@ def stop_front() -> bool:
     if running is None:
         return False
     pid = running.pid
-    os.kill(pid, signal.SIGTERM)
+    with suppress(ProcessLookupError):  # it may have left by itself
+        os.kill(pid, signal.SIGTERM)
     end = time.monotonic() + STOP_LIMIT
     while (found := find_front()) is not None and found.pid == pid:
         if time.monotonic() >= end:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -104,6 +105,22 @@ def test_a_port_that_is_taken_is_named_and_no_other_one_is_used(data_folder: Pat
         with pytest.raises(UnavailableError, match=f"Port {endpoint.port} of 127.0.0.1 is taken by another process"):
             process.start_front(quiet)
     assert process.start_front(quiet).endpoint == endpoint
+
+
+def test_a_front_leaves_when_its_data_folder_is_deleted(data_folder: Path) -> None:
+    first = process.start_front(quiet).endpoint
+    shutil.rmtree(data_folder)
+    eventually_blocking(lambda: is_refused(first.port), "no front listens at a key that no file has")
+    second = process.start_front(quiet).endpoint
+    assert second.secret_key != first.secret_key
+    (data_folder / "aws.json").unlink()
+    eventually_blocking(lambda: is_refused(second.port), "it also leaves without the file of its port and key")
+    assert "port and key was deleted or replaced; the front leaves" in (data_folder / "aws.log").read_text()
+
+
+def is_refused(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex((HOST, port)) != 0
 
 
 def test_two_data_folders_have_two_fronts_with_keys_of_their_own(

@@ -1,0 +1,68 @@
+"""The files of a front that another program deletes or replaces while it listens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jupyter_smx.aws import app
+from jupyter_smx.aws.front_files import FrontFiles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a lock."""
+    (tmp_path / "lock").touch()
+    return tmp_path
+
+
+def front_files(folder: Path) -> FrontFiles:
+    return FrontFiles({folder: "no folder", folder / "lock": "no lock", folder / "none": "no file"})
+
+
+def test_files_as_they_were_are_no_loss(folder: Path) -> None:
+    assert front_files(folder).find_loss() == ""
+
+
+def test_a_file_that_is_deleted_or_replaced_is_a_loss(folder: Path) -> None:
+    files = front_files(folder)
+    (folder / "lock").rename(folder / "old")
+    assert files.find_loss() == "no lock"
+    (folder / "lock").touch()
+    assert files.find_loss() == "no lock"
+    (folder / "old").replace(folder / "lock")
+    assert files.find_loss() == ""
+
+
+def test_a_file_system_that_does_not_answer_is_no_loss(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = front_files(folder)
+
+    def stale(*_: Any, **__: Any) -> Any:
+        raise OSError(116, "Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.stat", stale)
+        assert files.find_loss() == ""
+
+
+async def test_the_front_waits_for_a_signal_and_leaves_without_a_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(app, "TICK", 0.01)
+    ended, files = asyncio.Event(), front_files(folder)
+    ended.set()
+    await asyncio.wait_for(app._wait_end(ended, files), 30)
+    ended.clear()
+    waiting = asyncio.create_task(app._wait_end(ended, files))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    (folder / "lock").unlink()
+    with caplog.at_level(logging.WARNING):
+        await asyncio.wait_for(waiting, 30)
+    assert "no lock; the front leaves" in caplog.text

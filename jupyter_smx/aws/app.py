@@ -28,6 +28,9 @@ from jupyter_smx.aws.logs.service import make_service as make_logs
 from jupyter_smx.aws.protocol.models import load_model
 from jupyter_smx.aws.s3.handler import S3Handler
 from jupyter_smx.aws.s3.storage.temporary_file import remove_temporary_files
+from jupyter_smx.aws.sagemaker.request_cleanup import RequestCleanup
+from jupyter_smx.aws.sagemaker.request_store import RequestStore
+from jupyter_smx.aws.sagemaker.service import REQUESTS
 from jupyter_smx.aws.sagemaker.service import make_service as make_sagemaker
 from jupyter_smx.aws.sagemaker.settings import ImageRule, SageMakerSettings
 from jupyter_smx.aws_endpoint.endpoint_file import HOST, endpoint_path, ensure_endpoint
@@ -90,13 +93,24 @@ async def _run(settings: SmxAws, lock: SingletonLock) -> None:
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     lock.write(settings.s3, "match" if settings.match_images else "note")
     _log.info("The front for clients of AWS listens at %s, process %d.", endpoint.url, os.getpid())
+    cleanup = asyncio.create_task(_request_cleanup().repeat())
     await _wait_end(ended, _front_files())
+    cleanup.cancel()
     server.stop()
     try:
         await asyncio.wait_for(server.close_all_connections(), _DRAIN_LIMIT)
     except asyncio.TimeoutError:
         _log.warning("Connections were open at the end.")
     _log.info("The front for clients of AWS ended.")
+
+
+def _request_cleanup() -> RequestCleanup:
+    requests = RequestStore(_sagemaker_folder() / REQUESTS)
+    return RequestCleanup(ControllerClient(), requests, time.time, controller_launch.is_listening)
+
+
+def _sagemaker_folder() -> Path:
+    return controller_launch.chosen_data_dir() / "aws"
 
 
 def _front_files() -> FrontFiles:
@@ -152,7 +166,7 @@ def _front(endpoint: Endpoint, settings: SmxAws) -> Front:
 def make_job_services(settings: SmxAws, buckets: Path, endpoint: Endpoint) -> tuple[Service, ...]:
     """Return the services whose answers are about jobs of the controller."""
     sagemaker = SageMakerSettings(
-        data_folder=controller_launch.chosen_data_dir() / "aws",
+        data_folder=_sagemaker_folder(),
         s3_root=buckets if settings.s3 == "local" else None,
         endpoint=endpoint,
         engine=settings.engine,

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 WAIT_STEP = 5.0
 """Seconds of one long poll. A caller that is cancelled leaves no request behind for longer than that."""
+_PAGE = 1_000
+"""Jobs of one request for all of them."""
 _Model = TypeVar("_Model")
 
 
@@ -79,6 +81,15 @@ class ControllerClient:
         query = {"limit": str(limit)} | ({"before": before} if before else {})
         query |= {"status": status.value} if status else {}
         return (await self._request("list_jobs", _Jobs, query=query)).jobs
+
+    async def all_summaries(self) -> list[JobSummary]:
+        """List all jobs, newest first."""
+        found: list[JobSummary] = []
+        while page := await self.summaries(_PAGE, found[-1].id if found else ""):
+            found += page
+            if len(page) < _PAGE:
+                break
+        return found
 
     async def stop(self, ref: str) -> Job:
         """Request a job's stop; a finished job is returned unchanged."""

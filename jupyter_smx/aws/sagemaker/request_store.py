@@ -49,6 +49,10 @@ class RequestStore:
         """Return True if something is kept of a job."""
         return self._path(job).exists()
 
+    def is_empty(self) -> bool:
+        """Return True if nothing is kept of any job."""
+        return next(self._folder.glob("*.json"), None) is None
+
     def read(self, job: str) -> StoredRequest:
         """Return what is kept of a job; an empty one for a job that was not submitted here."""
         try:
@@ -102,7 +106,7 @@ class RequestStore:
 
         A file that was written after ``before``, in seconds since the epoch, may be of a job that is being created.
         """
-        with contextlib.suppress(OSError):  # a file that stays is deleted after the next list
+        with contextlib.suppress(OSError):  # a file that stays is deleted after the next look
             for path in self._folder.glob("*.json"):
                 if path.stem not in known and path.stat().st_mtime < before:
                     path.unlink(missing_ok=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,13 +12,10 @@ import pytest
 
 from jupyter_smx import controller_launch
 from jupyter_smx.aws.sagemaker.jobs import NamedJobs
-from jupyter_smx.aws.sagemaker.lists.job_lists import JobLists
-from jupyter_smx.aws.sagemaker.processing_jobs import ProcessingJobs
-from jupyter_smx.aws.sagemaker.request_store import RequestStore, StoredRequest
+from jupyter_smx.aws.sagemaker.request_store import RequestStore
 from jupyter_smx.aws.sagemaker.requests import s3_paths
 from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest
 from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
-from jupyter_smx.aws.sagemaker.training_jobs import TrainingJobs
 from jupyter_smx.aws.service import AwsError, Caller
 from jupyter_smx.model.errors import ResourceInUseError
 from jupyter_smx.model.results.reports import EngineInfo
@@ -117,19 +113,3 @@ async def test_the_error_of_a_taken_name_has_the_arn_of_the_job_that_has_it(
     with pytest.raises(AwsError, match=f"Processing job names .* a {kind} job .*:us-east-1:.*:{kind}-job/a") as caught:
         await jobs.create("process", "a", {}, a_command, CALLER)
     assert caught.value.code == "ResourceInUse"
-
-
-class OneJob(FakeController):
-    """Has one processing job."""
-
-    async def summaries(self, _limit: int, _before: str = "") -> tuple[Any, ...]:
-        return (SimpleNamespace(id="known", kind="process"),)
-
-
-async def test_a_list_deletes_old_requests_of_jobs_that_do_not_exist(tmp_path: Path) -> None:
-    jobs = replace(named_jobs(tmp_path, OneJob()), clock=lambda: 10_000.0)
-    for name, at in (("known", 1.0), ("deleted", 6_399.0), ("new", 6_401.0)):
-        jobs.requests.write(name, StoredRequest())
-        os.utime(tmp_path / "requests" / f"{name}.json", (at, at))
-    await JobLists(jobs, TrainingJobs(jobs), ProcessingJobs(jobs)).list_training({}, CALLER)
-    assert {path.stem for path in (tmp_path / "requests").iterdir()} == {"known", "new"}

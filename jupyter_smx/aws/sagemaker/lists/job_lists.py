@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.aws.sagemaker.errors import aws_error, unsupported_error
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
     from jupyter_smx.aws.sagemaker.training_jobs import TrainingJobs
     from jupyter_smx.aws.service import Caller, Operation
 
-_PAGE = 1_000
-"""Jobs of one request to the controller."""
-_NEW = 3_600.0
-"""Seconds for which the request of a job that the controller does not have is kept."""
 _TRAINING_JOB = "TrainingJob"
 _TRAINING = ("TrainingJobName", "TrainingJobArn", "CreationTime", "TrainingEndTime", "LastModifiedTime")
 _TRAINING_SUMMARY = (*_TRAINING, "TrainingJobStatus", "SecondaryStatus", "WarmPoolStatus")
@@ -78,21 +73,10 @@ class JobLists:
         return {_TRAINING_JOB: {**self._training.answer(found, region), "Tags": tags}}
 
     async def _rows(self, kind: Kind) -> list[JobRow]:
-        rows: list[JobRow] = []
-        known: set[str] = set()
-        before, started = "", self._jobs.clock()
         try:
-            while page := await self._jobs.controller.summaries(_PAGE, before):
-                known.update(job.id for job in page)
-                rows += [row_of(job) for job in page if job.kind == kind]
-                if len(page) < _PAGE:
-                    break
-                before = page[-1].id
+            return [row_of(job) for job in await self._jobs.controller.all_summaries() if job.kind == kind]
         except SmxError as error:
             raise aws_error(error) from error
-        # A job is also deleted by others than clients of AWS, and a list of all jobs is here already.
-        await asyncio.to_thread(self._jobs.requests.delete_others, known, started - _NEW)
-        return rows
 
     async def _records(self, rows: tuple[JobRow, ...]) -> list[BilledJob]:
         """Read the jobs of a page; those that were deleted meanwhile are left out."""

@@ -16,6 +16,7 @@ from jupyter_smx.aws.sagemaker.hold import FirstDescribes, hold_seconds
 from jupyter_smx.aws.sagemaker.request_store import RequestStore, StoredRequest, job_id
 from jupyter_smx.aws.sagemaker.requests.job_clients import lead_clients
 from jupyter_smx.aws.sagemaker.requests.job_code import build_spec
+from jupyter_smx.aws.sagemaker.requests.manifests import link_manifests
 from jupyter_smx.aws.sagemaker.requests.translation import TranslatedRequest, TranslationContext
 from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, SmxError, UnavailableError
 from jupyter_smx.model.status import DesiredState, Status, is_final
@@ -128,6 +129,8 @@ class NamedJobs:
             return arn
         try:
             found = await asyncio.to_thread(translate, request, await self.context())  # it reads folders of channels
+            inputs = self.requests.inputs_folder(job)
+            found = await asyncio.to_thread(link_manifests, found, self.settings.s3_root, inputs)
             found = await asyncio.to_thread(lead_clients, found, self.settings, caller.region, os.environ)
             interpreters = (await self.controller.engine_info(self.settings.engine)).interpreters
             now = self.clock()

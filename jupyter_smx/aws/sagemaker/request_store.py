@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -51,7 +52,7 @@ class RequestStore:
 
     def is_empty(self) -> bool:
         """Return True if nothing is kept of any job."""
-        return next(self._folder.glob("*.json"), None) is None
+        return next(self._folder.glob("*"), None) is None
 
     def read(self, job: str) -> StoredRequest:
         """Return what is kept of a job; an empty one for a job that was not submitted here."""
@@ -98,8 +99,12 @@ class RequestStore:
 
     def delete(self, job: str) -> None:
         """Delete what is kept of a job, if there is anything."""
-        with contextlib.suppress(FileNotFoundError):
-            self._path(job).unlink()
+        self._path(job).unlink(missing_ok=True)
+        shutil.rmtree(self.inputs_folder(job), ignore_errors=True)
+
+    def inputs_folder(self, job: str) -> Path:
+        """Return the folder for the objects of a job's manifests."""
+        return self._folder / f"{job}.inputs"
 
     def delete_others(self, known: Container[str], before: float) -> None:
         """Delete what is kept of jobs that do not exist any more, since it may have secrets.
@@ -107,9 +112,11 @@ class RequestStore:
         A file that was written after ``before``, in seconds since the epoch, may be of a job that is being created.
         """
         with contextlib.suppress(OSError):  # a file that stays is deleted after the next look
-            for path in self._folder.glob("*.json"):
-                if path.stem not in known and path.stat().st_mtime < before:
-                    path.unlink(missing_ok=True)
+            for path in self._folder.glob("*"):
+                job = path.name.partition(".")[0]
+                if job not in known and path.stat().st_mtime < before:
+                    self.delete(job)
+                    path.unlink(missing_ok=True)  # the draft of a front that was killed
 
     def _path(self, job: str) -> Path:
         return self._folder / f"{job}.json"

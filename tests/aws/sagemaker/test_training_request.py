@@ -143,7 +143,6 @@ def test_no_uri_leads_out_of_the_buckets(root: Path, uri: str) -> None:
         ({"RecordWrapperType": "RecordIO"}, "records"),
         ({"ShuffleConfig": {"Seed": 1}}, "shuffle"),
         ({"S3DataSource": {"S3DataType": "AugmentedManifestFile"}}, "manifest"),
-        ({"S3DataSource": {"S3DataType": "ManifestFile"}}, "real S3"),
         ({"S3DataSource": {"S3DataType": "Converse"}}, "S3Prefix"),
         ({"DataSource": {"FileSystemDataSource": {"FileSystemId": "fs-1"}}}, "EFS"),
     ],

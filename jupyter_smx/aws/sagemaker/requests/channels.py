@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from jupyter_smx.aws.sagemaker.errors import unsupported_error, validation_error
-from jupyter_smx.aws.sagemaker.requests.s3_paths import find_source
+from jupyter_smx.aws.sagemaker.requests.s3_paths import find_source, read_file
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.unsupported import check_property
@@ -40,14 +40,14 @@ def training_channel(request: Mapping[str, Any], root: Path | None, mode: str) -
         raise validation_error(f"InputDataConfig {name}: it has no S3DataSource.")
     _check_sources(f"InputDataConfig {name}", found, _MODEL_SOURCES)
     _check_members(name, {**request, **found}, request.get("InputMode") or mode)
-    _check_manifest(f"InputDataConfig {name}", found, root)
+    source, data_type = _find_data(found, root)
     return Channel(
         name=name,
-        source=find_source(found["S3Uri"], root),
+        source=source,
         mode="FastFile" if (request.get("InputMode") or mode) == "FastFile" else "File",
         distribution=found.get("S3DataDistributionType") or "FullyReplicated",
         groups=tuple(found.get("InstanceGroupNames") or ()),
-        data_type="ManifestFile" if found.get("S3DataType") == "ManifestFile" else "S3Prefix",
+        data_type=data_type,
         content_type=request.get("ContentType") or "",
     )
 
@@ -69,24 +69,24 @@ def processing_channel(request: Mapping[str, Any], root: Path | None) -> Channel
         raise validation_error(f"ProcessingInputs {name}: it has no S3Input.")
     members = {"CompressionType": found.get("S3CompressionType"), **found}
     _check_members(name, members, found.get("S3InputMode") or "File")
-    _check_manifest(f"ProcessingInputs {name}", found, root)
+    source, data_type = _find_data(found, root)
     return Channel(
         name=name,
-        source=find_source(found["S3Uri"], root),
+        source=source,
         distribution=found.get("S3DataDistributionType") or "FullyReplicated",
-        data_type="ManifestFile" if found.get("S3DataType") == "ManifestFile" else "S3Prefix",
+        data_type=data_type,
         path=(found.get("LocalPath") or "").rstrip("/"),
     )
 
 
-def _check_manifest(where: str, data: Mapping[str, Any], root: Path | None) -> None:
-    """Refuse a manifest in a bucket of this machine, because hosts would read the objects that it names from AWS."""
-    if data.get("S3DataType") == "ManifestFile" and root is not None:
-        raise unsupported_error(
-            f"{where}: S3DataType ManifestFile",
-            "the objects that it names are read from the real S3 only.",
-            "Use S3Prefix with the prefix of the objects, or the real S3.",
-        )
+def _find_data(data: Mapping[str, Any], root: Path | None) -> tuple[str, Literal["S3Prefix", "ManifestFile"]]:
+    """Return the source of a channel and its type; a manifest must be a file.
+
+    :raises AwsError: nothing is there.
+    """
+    if data.get("S3DataType") == "ManifestFile":
+        return read_file(data["S3Uri"], root), "ManifestFile"
+    return find_source(data["S3Uri"], root), "S3Prefix"
 
 
 def _check_sources(where: str, data: Mapping[str, Any], refused: Mapping[str, tuple[str, str]]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from jupyter_core.paths import jupyter_config_path
-from traitlets import Bool, Dict, Enum, Float, Int, Unicode
+from traitlets import Bool, Dict, Enum, Float, Int, TraitError, Unicode
 from traitlets.config import Application, Configurable
 
 from jupyter_smx.model.errors import ValidationError
@@ -17,6 +19,29 @@ if TYPE_CHECKING:
     from traitlets.config import Config
 
 CONFIG_NAME = "jupyter_smx_config"
+
+
+class _RegexDict(Dict):
+    """Values by a regular expression; on a command line ``KEY=VALUE``, or JSON, since an expression may have a "="."""
+
+    def from_string_list(self, s_list: list[str]) -> Any:
+        """Read the words of a command line."""
+        if len(s_list) == 1 and s_list[0].startswith("{"):
+            return msgspec.json.decode(s_list[0])
+        return super().from_string_list(s_list)
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        """Refuse a key that is no regular expression."""
+        found = super().validate(obj, value)
+        for key in found or ():
+            self._check_key(key)
+        return found
+
+    def _check_key(self, key: str) -> None:
+        try:
+            re.compile(key)
+        except re.error as error:
+            raise TraitError(f"{self.name}: {key!r} is not a regular expression: {error}") from error
 
 
 class SmxAws(Configurable):
@@ -33,7 +58,7 @@ class SmxAws(Configurable):
         max=45.0,
         help="Seconds for which the first description of a job is held back for an SDK, until the job ends.",
     ).tag(config=True)
-    images = Dict(
+    images = _RegexDict(
         key_trait=Unicode(),
         value_trait=Unicode(),
         help=(
@@ -90,12 +115,13 @@ def read_settings(words: Sequence[str] = (), config: Config | None = None) -> Sm
 
 
 def words_of(settings: SmxAws, names: Iterable[str]) -> list[str]:
-    """Return the words of a command line by which another process reads the same values of some settings."""
-    words = []
-    for name in names:
-        value = getattr(settings, name)
-        if isinstance(value, dict):
-            words += [f"--SmxAws.{name}={key}={each}" for key, each in value.items()]
-        else:
-            words.append(f"--SmxAws.{name}={value}")
-    return words
+    """Return the words of a command line by which another process reads the same values of some settings.
+
+    Names without a setting are left out, since traitlets ignores them, too.
+    """
+    values = {name: getattr(settings, name) for name in names if settings.has_trait(name)}
+    return [f"--SmxAws.{name}={_to_word(value)}" for name, value in values.items()]
+
+
+def _to_word(value: object) -> str:
+    return msgspec.json.encode(value).decode() if isinstance(value, dict) else str(value)

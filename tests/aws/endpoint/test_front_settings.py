@@ -43,7 +43,38 @@ def test_the_settings_of_the_controller_in_the_same_file_are_left_alone(write_co
 
 
 @pytest.mark.parametrize(
-    "text", ["c.SmxAws.hold = 99\n", "c.SmxAws.s3 = 'moon'\n", "1/0\n", "c.Application.log_level = {}\n"]
+    ("words", "images"),
+    [
+        (["--SmxAws.images=torch:2=conda:t"], {"torch:2": "conda:t"}),
+        (["--SmxAws.images=tf=uv:tensorflow==2.16", "--SmxAws.images=b=c"], {"tf": "uv:tensorflow==2.16", "b": "c"}),
+        (['--SmxAws.images={"(?=a)b": "conda:t", "c": "d"}'], {"(?=a)b": "conda:t", "c": "d"}),
+        (["--SmxAws.images={}"], {}),
+    ],
+)
+def test_images_on_a_command_line(
+    write_config: Callable[[str], None], words: list[str], images: dict[str, str], recwarn: pytest.WarningsRecorder
+) -> None:
+    write_config("")
+    assert read_settings(words).images == images
+    assert recwarn.list == [], "no form that traitlets gives up"
+
+
+@pytest.mark.parametrize("word", ["novalue", '{"a": 1}', '{"a"', "(=conda:t"])
+def test_images_that_are_none_are_refused(write_config: Callable[[str], None], word: str) -> None:
+    write_config("")
+    with pytest.raises(ValidationError, match="The configuration of SmxAws cannot be read"):
+        read_settings([f"--SmxAws.images={word}"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "c.SmxAws.hold = 99\n",
+        "c.SmxAws.s3 = 'moon'\n",
+        "1/0\n",
+        "c.Application.log_level = {}\n",
+        "c.SmxAws.images = {'(': 'a'}\n",
+    ],
 )
 def test_a_file_that_cannot_be_used_is_named_and_ends_no_process(
     write_config: Callable[[str], None], text: str
@@ -64,9 +95,9 @@ async def test_a_front_that_the_server_starts_has_all_settings_of_the_servers_co
         return Switch([], "http://127.0.0.1:1", "")
 
     monkeypatch.setattr(switch, "plan_on", plan_on)
-    images = {"torch:.*[a-z]": "conda:t", "tf": "uv:tensorflow==2.16"}
+    images = {"torch:.*[a-z]": "conda:t", "(?=tf)x='\\d{2}'": "uv:tensorflow==2.16", "ü b": 'uv:a"b'}
     own = {"enabled": True, "images": images, "match_images": True, "hold": 5.0, "processing_keep_alive": 60}
-    assert await lead_clients_to_front(Config({"SmxAws": own}), logging.getLogger("test"))
+    assert await lead_clients_to_front(Config({"SmxAws": own | {"typo": 1}}), logging.getLogger("test"))
     (words,) = started
     found = read_settings(words)
     assert {name: getattr(found, name) for name in own} == own

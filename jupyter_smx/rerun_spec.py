@@ -35,6 +35,8 @@ def source_archive(record: Job) -> Path:
 def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobSpec:
     """Give the request of a job for another run: same code, same variables, same hosts, and no exact name.
 
+    Variables that lead clients of AWS to the front have its present address and key.
+
     ``kept_source`` is the archive of the job's folder of code that lies with its outputs.
 
     :raises ResourceNotFoundError: the variables that it was sent, or its folder of code, are gone.
@@ -69,7 +71,28 @@ def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobS
                 rule="The folder is stored with the files of the job.",
                 cure=f"Submit the job again from {spec.source_dir.folder or 'its folders of code'}.",
             )
-    return msgspec.structs.replace(spec, submitted_at=submitted_at, array=None, job_name="")
+    return _renew_front(msgspec.structs.replace(spec, submitted_at=submitted_at, array=None, job_name=""))
+
+
+def _renew_front(spec: JobSpec) -> JobSpec:
+    """Give clients of AWS in the job the front's present address and key, or a note if it has none or does not run."""
+    if not spec.environment.get(controller_launch.AWS_VARIABLES):
+        return spec
+    from jupyter_smx.aws_endpoint import endpoint_file, environment, process  # noqa: PLC0415 - few jobs need it
+
+    endpoint = endpoint_file.read_endpoint()
+    note = ""
+    if endpoint is None:
+        note = (
+            "Clients of AWS in this job reach AWS, because the front that created the first job has no port any more."
+        )
+    elif process.find_front() is None:
+        note = "Clients of AWS in this job reach no server until the front runs. Start it: jupyter smx aws start"
+    return msgspec.structs.replace(
+        spec,
+        environment=environment.renew_variables(spec.environment, endpoint),
+        notes=tuple(dict.fromkeys((*spec.notes, *filter(None, (note,))))),
+    )
 
 
 def touch(path: str) -> bool:

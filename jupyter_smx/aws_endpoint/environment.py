@@ -28,6 +28,7 @@ MARK, SAVED = controller_launch.AWS_VARIABLES, controller_launch.AWS_SAVED_PREFI
 
 SERVICE_IDS = ("SAGEMAKER", "SAGEMAKER_METRICS", "SAGEMAKER_RUNTIME", "CLOUDWATCH_LOGS", "CLOUDWATCH", "STS", "IAM")
 """Services as the names of variables have them; S3 is apart, because real buckets may be used."""
+_ADDRESS = "AWS_ENDPOINT_URL_"
 DEFAULT_REGION = "us-east-1"
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 _NO_PROXY = ("no_proxy", "NO_PROXY")
@@ -59,7 +60,7 @@ def client_variables(
     """Return the variables that lead clients to the front; None removes one that would lead them elsewhere."""
     services = (*SERVICE_IDS, "S3") if s3 == "local" else SERVICE_IDS
     return {
-        **{f"AWS_ENDPOINT_URL_{service}": endpoint.url for service in services},
+        **{f"{_ADDRESS}{service}": endpoint.url for service in services},
         "AWS_ACCESS_KEY_ID": endpoint.access_key,
         "AWS_SECRET_ACCESS_KEY": endpoint.secret_key,
         "AWS_SESSION_TOKEN": None,
@@ -106,6 +107,19 @@ def switch_off(environ: Mapping[str, str]) -> list[EnvironChange]:
         elif name in environ:
             changes.append(EnvironChange(name))
     return [*changes, EnvironChange(MARK)]
+
+
+def renew_variables(own: Mapping[str, str], endpoint: Endpoint | None) -> dict[str, str]:
+    """Return the variables of a job that runs again, with the address and the key that the front has now.
+
+    Only those that the front added are replaced; without a front (``endpoint`` None) they are left out.
+    """
+    if endpoint is None:
+        return controller_launch.leave_front(own)
+    values = dict.fromkeys((f"{_ADDRESS}{service}" for service in (*SERVICE_IDS, "S3")), endpoint.url)
+    values |= {"AWS_ACCESS_KEY_ID": endpoint.access_key, "AWS_SECRET_ACCESS_KEY": endpoint.secret_key}
+    added = own.get(MARK, "").split(",")
+    return {name: values.get(name, value) if name in added else value for name, value in own.items()}
 
 
 def apply_changes(environ: MutableMapping[str, str], changes: Iterable[EnvironChange]) -> MutableMapping[str, str]:

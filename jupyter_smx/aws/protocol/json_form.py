@@ -34,14 +34,6 @@ def parse_json(shape: Any, body: bytes) -> dict[str, Any]:
         document = msgspec.json.decode(body) if body.strip() else {}
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise serialization_error("The body of the request is not a JSON document.") from error
-    return read_document(shape, document)
-
-
-def read_document(shape: Any, document: Any) -> dict[str, Any]:
-    """Return the members of a document, as JSON or CBOR have it.
-
-    :raises AwsError: a member has another type.
-    """
     _require(document, dict, "a structure")
     return document if shape is None else _read_structure(shape, document)
 
@@ -101,8 +93,6 @@ def _read_boolean(_: Any, value: Any) -> bool:
 
 
 def _read_blob(_: Any, value: Any) -> bytes:
-    if isinstance(value, bytes):  # CBOR has them
-        return value
     _require(value, str, "a Blob")
     try:
         return base64.b64decode(value, validate=True)
@@ -111,8 +101,6 @@ def _read_blob(_: Any, value: Any) -> bytes:
 
 
 def _read_timestamp(_: Any, value: Any) -> datetime:
-    if isinstance(value, datetime):  # CBOR has them
-        return value
     if isinstance(value, str):
         return read_iso(value)
     return read_epoch(_read_float(None, value))
@@ -146,10 +134,10 @@ def _type_error(value: Any, name: str) -> Exception:
 
 def format_json(shape: Any, members: dict[str, Any]) -> bytes:
     """Return the body of an answer; members that the shape lacks are written by their own type."""
-    return msgspec.json.encode(_plain(write_document(shape, members)))
+    return msgspec.json.encode(_plain(_write(shape, members)))
 
 
-def write_document(shape: Any, value: Any) -> Any:
+def _write(shape: Any, value: Any) -> Any:
     """Return the document of members: names as on the wire, numbers by their shapes; times and blobs stay objects."""
     if shape is None or getattr(shape, "is_document_type", False):
         return value
@@ -158,11 +146,11 @@ def write_document(shape: Any, value: Any) -> Any:
 
 
 def _write_list(shape: Any, value: Any) -> list[Any]:
-    return [write_document(shape.member, item) for item in value]
+    return [_write(shape.member, item) for item in value]
 
 
 def _write_map(shape: Any, value: dict[str, Any]) -> dict[str, Any]:
-    return {key: write_document(shape.value, item) for key, item in value.items()}
+    return {key: _write(shape.value, item) for key, item in value.items()}
 
 
 def _write_float(_: Any, value: Any) -> float:
@@ -179,7 +167,7 @@ def _write_structure(shape: Any, value: dict[str, Any]) -> dict[str, Any]:
         if item is not None:
             member = members.get(name)
             key = name if member is None else member.serialization.get("name", name)
-            written[key] = write_document(member, item)
+            written[key] = _write(member, item)
     return written
 
 

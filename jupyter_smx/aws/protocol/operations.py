@@ -8,7 +8,6 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 import msgspec
 
-from jupyter_smx.aws.protocol.cbor import encode_cbor, format_cbor, parse_cbor
 from jupyter_smx.aws.protocol.json_form import format_json, parse_json
 from jupyter_smx.aws.protocol.models import find_operation, load_model
 from jupyter_smx.aws.protocol.query_form import format_xml, parse_form, parse_query
@@ -18,7 +17,6 @@ from jupyter_smx.aws.service import AwsError
 if TYPE_CHECKING:
     from jupyter_smx.aws.protocol.targets import RequestTarget
 
-_CBOR_HEADERS = {"Smithy-Protocol": "rpc-v2-cbor"}
 _SERVER_ERROR = 500
 
 
@@ -50,12 +48,7 @@ def read_members(target: RequestTarget, body: bytes) -> dict[str, Any]:
     if operation is None:
         raise unavailable_error(target.label)
     shape = operation.input_shape
-    if target.form == "query":
-        members = parse_query(shape, parse_form(body))
-    elif target.form == "cbor":
-        members = parse_cbor(shape, body)
-    else:
-        members = parse_json(shape, body)
+    members = parse_query(shape, parse_form(body)) if target.form == "query" else parse_json(shape, body)
     check_members(target.service, shape, members)
     return members
 
@@ -67,8 +60,6 @@ def write_answer(target: RequestTarget, members: dict[str, Any], request_id: str
     headers = {"Content-Type": target.content_type, "x-amzn-RequestId": request_id}
     if target.form == "query":
         return AwsAnswer(200, headers, format_xml(operation, members, request_id))
-    if target.form == "cbor":
-        return AwsAnswer(200, headers | _CBOR_HEADERS, format_cbor(shape, members))
     # An operation without a result has an empty body.
     return AwsAnswer(200, headers, format_json(shape, members) if shape is not None or members else b"")
 
@@ -83,8 +74,6 @@ def write_error(target: RequestTarget, error: AwsError, request_id: str) -> AwsA
     if target.service == "cloudwatch":  # clients compare the codes of its former protocol
         headers["x-amzn-query-error"] = f"{error.code};{_fault(error)}"
     document = {"__type": error.code, "message": error.message}
-    if target.form == "cbor":
-        return AwsAnswer(status, headers | _CBOR_HEADERS, encode_cbor(document))
     return AwsAnswer(status, headers, msgspec.json.encode(document))
 
 

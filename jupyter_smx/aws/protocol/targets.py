@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 from jupyter_smx.aws.protocol.models import service_of_scope, service_of_target
 from jupyter_smx.aws.protocol.query_form import parse_form
+from jupyter_smx.aws.service import AwsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Form = Literal["json-1.0", "json-1.1", "query", "cbor", "rest-json"]
+Form = Literal["json-1.0", "json-1.1", "query", "rest-json"]
 
 S3_SCOPE = "s3"
 _CBOR_PATH = re.compile(r"/service/([A-Za-z0-9_.]+)/operation/([A-Za-z0-9_]+)")
@@ -22,7 +23,6 @@ _CONTENT_TYPES: dict[Form, str] = {
     "json-1.0": _JSON_1_0,
     "json-1.1": "application/x-amz-json-1.1",
     "query": "text/xml",
-    "cbor": "application/cbor",
     "rest-json": "application/json",
 }
 
@@ -54,7 +54,7 @@ def is_for_s3(method: str, headers: Mapping[str, str], scope: str) -> bool:
 def find_target(path: str, headers: Mapping[str, str], body: bytes, scope: str) -> RequestTarget:
     """Return the operation that a request other than of S3 names.
 
-    :raises AwsError: a form cannot be read.
+    :raises AwsError: a form cannot be read, or the request is in CBOR, which no version of botocore chooses here.
     """
     named = headers.get("X-Amz-Target", "")
     if named:
@@ -63,7 +63,11 @@ def find_target(path: str, headers: Mapping[str, str], body: bytes, scope: str) 
         return RequestTarget(service_of_target(prefix), operation, form, named)
     match = _CBOR_PATH.fullmatch(path)
     if match:
-        return RequestTarget(service_of_target(match[1]), match[2], "cbor", f"{match[1]}.{match[2]}")
+        raise AwsError(
+            "ValidationException",
+            f"{match[1]}.{match[2]}: this request is in CBOR, and jupyter_smx reads JSON and forms. Use a client that "
+            "sends these, as boto3 and the AWS CLI do.",
+        )
     service = service_of_scope(scope)
     if _is_form(headers):
         operation = parse_form(body).get("Action", "")

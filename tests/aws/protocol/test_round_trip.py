@@ -35,13 +35,12 @@ OPERATIONS = [
     ("sagemaker", "DescribeProcessingJob", "json-1.1"),
     ("logs", "GetLogEvents", "json-1.1"),
     ("cloudwatch", "GetMetricStatistics", "json-1.0"),
-    ("cloudwatch", "GetMetricStatistics", "cbor"),
     ("cloudwatch", "GetMetricData", "query"),
     ("sts", "GetCallerIdentity", "query"),
     ("iam", "GetRole", "query"),
     ("iam", "SimulatePrincipalPolicy", "query"),
 ]
-PARSERS = {"json-1.0": "json", "json-1.1": "json", "query": "query", "cbor": "smithy-rpc-v2-cbor"}
+PARSERS = {"json-1.0": "json", "json-1.1": "json", "query": "query"}
 
 
 def members_of(shape: Any, depth: int = 0) -> st.SearchStrategy[Any]:
@@ -102,7 +101,7 @@ def test_the_parser_of_a_client_reads_every_answer(service: str, name: str, form
 REQUESTS = [
     ("cloudwatch", "GetMetricStatistics", "json-1.0"),
     ("cloudwatch", "GetMetricData", "query"),
-    ("cloudwatch", "PutMetricData", "cbor"),
+    ("cloudwatch", "PutMetricData", "json-1.0"),
     ("iam", "SimulatePrincipalPolicy", "query"),
     ("logs", "FilterLogEvents", "json-1.1"),
     ("sagemaker", "CreateTrainingJob", "json-1.1"),
@@ -134,7 +133,7 @@ def without_fractions(value: Any) -> Any:
     return value.replace(microsecond=0) if isinstance(value, datetime) else value
 
 
-@pytest.mark.parametrize("form", ["json-1.1", "cbor", "query"])
+@pytest.mark.parametrize("form", ["json-1.1", "query"])
 @settings(max_examples=200, deadline=None)
 @given(body=st.binary(max_size=200))
 def test_no_body_is_read_without_members_or_an_error_of_aws(form: Any, body: bytes) -> None:
@@ -146,10 +145,11 @@ def test_numbers_that_are_not_finite_reach_the_client() -> None:
     operation = models.find_operation("cloudwatch", "GetMetricStatistics")
     assert operation is not None
     members = {"Datapoints": [{"Average": math.inf}, {"Average": -math.inf}, {"Average": math.nan}]}
-    answer = write_answer(RequestTarget("cloudwatch", "GetMetricStatistics", "cbor", "x"), members, "id")
+    answer = write_answer(RequestTarget("cloudwatch", "GetMetricStatistics", "json-1.0", "x"), members, "id")
     response = {"body": answer.body, "headers": {}, "status_code": 200}
-    found = create_parser("smithy-rpc-v2-cbor").parse(response, operation.output_shape)
-    values = [point["Average"] for point in found["Datapoints"]]
+    found = create_parser("json").parse(response, operation.output_shape)
+    # The parser leaves these words of JSON as they are.
+    values = [float(point["Average"]) for point in found["Datapoints"]]
     assert values[:2] == [math.inf, -math.inf]
     assert math.isnan(values[2])
 

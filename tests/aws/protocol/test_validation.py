@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_smx.aws.protocol.models import SIGNING_NAMES, load_model
 from jupyter_smx.aws.protocol.operations import read_members
 from jupyter_smx.aws.protocol.targets import RequestTarget, find_target, is_for_s3
 from jupyter_smx.aws.service import AwsError
@@ -128,7 +129,6 @@ def test_the_operation_is_found_by_target_form_path_or_scope() -> None:
             "",
         ),
         find_target("/", form, b"Action=GetCallerIdentity&Version=2011-06-15", "sts"),
-        find_target(f"/service/{granite}/operation/GetMetricData", {}, b"", "monitoring"),
         find_target("/BatchPutMetrics", {}, b"{}", "sagemaker"),
         find_target("/", {"X-Amz-Target": "Other.Thing"}, b"{}", "other"),
     ]
@@ -137,10 +137,19 @@ def test_the_operation_is_found_by_target_form_path_or_scope() -> None:
         ("logs", "GetLogEvents", "json-1.1"),
         ("cloudwatch", "GetMetricData", "json-1.0"),
         ("sts", "GetCallerIdentity", "query"),
-        ("cloudwatch", "GetMetricData", "cbor"),
         ("sagemaker", "", "rest-json"),
         ("", "Thing", "json-1.1"),
     ]
+
+
+def test_a_client_that_sends_cbor_reads_what_to_send() -> None:
+    with pytest.raises(AwsError, match=r"Granite\.GetMetricData: this request is in CBOR.* JSON and forms"):
+        find_target("/service/Granite/operation/GetMetricData", {"Smithy-Protocol": "rpc-v2-cbor"}, b"", "monitoring")
+
+
+@pytest.mark.parametrize("service", sorted(SIGNING_NAMES))
+def test_botocore_chooses_a_form_that_is_read_here(service: str) -> None:
+    assert load_model(service).resolved_protocol in ("json", "query")
 
 
 def test_requests_of_s3_are_found_by_their_head() -> None:

@@ -62,6 +62,10 @@ def _run_helper(words: List[str]) -> None:
         from jupyter_smx.agent.launchers import mpi  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(mpi.remote_shell(words[1:]))
+    if words[:1] == ["relay"] and len(words) > 2:  # noqa: PLR2004 - a descriptor and a path
+        from jupyter_smx.agent.host import socket_relay  # noqa: PLC0415 - each process loads what it needs
+
+        sys.exit(socket_relay.main(words[1:]))
     if words[:1] == ["uv"] and len(words) > 1:
         from jupyter_smx.agent.code.installs import uv_program  # noqa: PLC0415 - each process loads what it needs
 

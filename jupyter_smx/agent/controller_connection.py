@@ -286,6 +286,7 @@ class ControllerSession:
             )
         clock = ControllerClock(float(header.get("clock_ahead") or 0.0))
         job = Job(host, name, lease, scriptmode.complete(header["spec"]), header["received"], clock)
+        host.aws_front.open(job.spec["environment"])
         host.add_job(job)
         job.start()
         return {"phase": job.phase}

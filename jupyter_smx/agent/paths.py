@@ -16,6 +16,9 @@ KEPT_PACKAGES = "/run/smx-packages"
 MODEL = "model"
 ARCHIVES = ((MODEL, "model.tar.gz"), (os.path.join("output", "data"), "output.tar.gz"))
 """Folders below ``/opt/ml`` that are collected as one archive each, and its name."""
+AWS_FRONT = "/run/smx-aws"
+"""Folder of a container with the socket of the front for clients of AWS, and the configuration of SageMaker's SDK."""
+AWS_SOCKET = "front.sock"
 INTERFACE = "eth0"
 """Network interface with the names of the hosts on SageMaker, and in containers."""
 PORT = 7777

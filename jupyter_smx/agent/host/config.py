@@ -69,6 +69,8 @@ class HostConfig(NamedTuple):
     log_limit: int
     """Bytes that the log of a job may take on disk; 0 means no limit."""
     courier: str
+    aws_front: str
+    """Folder with the socket of the front for clients of AWS; "" if jobs need no relay to it, or must not reach it."""
     limits: Dict[str, Any]
     """CPUs, bytes of memory and control groups of jobs; see :mod:`jupyter_smx.agent.system.resources.cgroups`."""
 
@@ -127,6 +129,7 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         input_hash_limit=int(raw.get("input_hash_limit", 1024)),
         log_limit=int(raw.get("log_limit", 1 << 30)),
         courier=str(raw.get("courier") or ""),
+        aws_front=str(raw.get("aws_front") or ""),
         limits=dict(raw.get("limits") or {}),
     )
 

@@ -17,6 +17,7 @@ from jupyter_smx.agent.contract import platform_variables
 from jupyter_smx.agent.forkserver.pool import ForkServerPool
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.host import notice
+from jupyter_smx.agent.host.aws_front import AwsFront
 from jupyter_smx.agent.host.idle_cleanup import IdleCleanup
 from jupyter_smx.agent.host.idle_deadline import Deadline
 from jupyter_smx.agent.host.job_entry import EndedJob
@@ -88,6 +89,7 @@ class Host:
         self.fork_server = ForkServerPool(self.loop, folder.slots, begin, inherited)
         self.fork_server.on_preload = self._on_preload
         self.packages = PackageIndex(self.loop)
+        self.aws_front = AwsFront(self.loop, config.aws_front, entry)
         self.input_hashes: DigestCache = {}
         self.provided = _provided_files(folder, isolation)
         self.mounts = Mounts()

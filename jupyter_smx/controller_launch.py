@@ -66,6 +66,22 @@ def data_dir() -> Path:
     return locate_data().records
 
 
+def aws_socket_dir() -> Path:
+    """Give the folder with the socket of the front for clients of AWS, which containers of jobs mount."""
+    return data_dir() / "aws-front"
+
+
+def ensure_aws_socket_dir() -> Path:
+    """Make the folder with the front's socket. Users of containers may enter it, and the data folder protects it here.
+
+    :raises OSError: it cannot be made.
+    """
+    folder = aws_socket_dir()
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o755)  # whatever this process's umask is
+    return folder
+
+
 def jobs_dir() -> Path:
     """Give the folder with the logs and outputs of jobs."""
     return locate_data().jobs

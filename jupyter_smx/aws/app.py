@@ -15,9 +15,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
+from tornado.netutil import bind_sockets, bind_unix_socket
 
 from jupyter_smx import controller_launch
+from jupyter_smx.agent.paths import AWS_SOCKET
 from jupyter_smx.aws.cloudwatch.service import make_service as make_cloudwatch
 from jupyter_smx.aws.controller_client import ControllerClient
 from jupyter_smx.aws.front import MAX_UPLOAD, S3Route, make_front
@@ -55,6 +56,7 @@ TICK = 1.0
 """Seconds between two looks at the files of the front."""
 _DRAIN_LIMIT = 5.0
 """Seconds for answers that are being written at the end."""
+_EACH_USER = 0o666
 _IDLE_LIMIT = 75.0
 """Seconds that a connection may wait for the head of its next request; clients open a new one after that."""
 
@@ -88,6 +90,8 @@ async def _run(settings: SmxAws, lock: SingletonLock) -> None:
     front = _front(endpoint, settings)
     server = HTTPServer(front, max_body_size=MAX_UPLOAD, idle_connection_timeout=_IDLE_LIMIT)
     server.add_sockets(sockets)
+    if settings.s3 == "local" and sys.platform == "linux":  # elsewhere, containers are in another machine
+        listen_for_containers(server)
     ended = asyncio.Event()
     for number in _SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
@@ -149,6 +153,22 @@ def bind_endpoint(endpoint: Endpoint) -> list[socket.socket]:
         raise UnavailableError(
             port_taken_message(endpoint.port, endpoint_path()), field="port", value=endpoint.port
         ) from error
+
+
+def listen_for_containers(server: HTTPServer) -> None:
+    """Listen at the unix socket that containers of jobs mount, too; without it their clients find no front.
+
+    Each user may connect: one in a container has any number, and a request needs the key here as elsewhere.
+    """
+    try:
+        folder = os.open(controller_launch.ensure_aws_socket_dir(), os.O_RDONLY)
+        try:
+            # The path of a socket is short, that of a folder need not be.
+            server.add_socket(bind_unix_socket(f"/proc/self/fd/{folder}/{AWS_SOCKET}", mode=_EACH_USER))
+        finally:
+            os.close(folder)
+    except (OSError, ValueError) as error:
+        _log.warning("Jobs in containers do not reach the front: %s.", error)
 
 
 def _front(endpoint: Endpoint, settings: SmxAws) -> Front:

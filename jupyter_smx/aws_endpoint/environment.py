@@ -17,7 +17,7 @@ from jupyter_smx import controller_launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping
-    from pathlib import Path
+    from pathlib import PurePath
 
     from jupyter_smx.aws_endpoint.endpoint_file import Endpoint
 
@@ -55,7 +55,7 @@ def region_of(environ: Mapping[str, str]) -> str:
 
 
 def client_variables(
-    endpoint: Endpoint, sdk_config: Path, environ: Mapping[str, str], s3: S3Place = "local"
+    endpoint: Endpoint, sdk_config: PurePath, environ: Mapping[str, str], s3: S3Place = "local"
 ) -> dict[str, str | None]:
     """Return the variables that lead clients to the front; None removes one that would lead them elsewhere."""
     services = (*SERVICE_IDS, "S3") if s3 == "local" else SERVICE_IDS

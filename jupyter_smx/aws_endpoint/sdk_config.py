@@ -44,8 +44,8 @@ def format_sdk_config(region: str, s3: S3Place, python: tuple[int, int]) -> str:
     )
 
 
-def write_sdk_config(region: str, s3: S3Place, folder: Path | None = None) -> Path:
-    """Write the file of a region and return its path.
+def write_sdk_config(region: str, s3: S3Place, folder: Path | None = None, mode: int = _ONLY_OWNER) -> Path:
+    """Write the file of a region and return its path; it has no secret.
 
     :raises UnavailableError: it cannot be written.
     """
@@ -60,7 +60,7 @@ def write_sdk_config(region: str, s3: S3Place, folder: Path | None = None) -> Pa
             return path
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft.write_text(text, encoding="utf-8")
-        draft.chmod(_ONLY_OWNER)
+        draft.chmod(mode)
         draft.replace(path)
     except OSError as error:
         raise UnavailableError(

@@ -131,8 +131,11 @@ class NamedJobs:
             found = await asyncio.to_thread(translate, request, await self.context())  # it reads folders of channels
             inputs = self.requests.inputs_folder(job)
             found = await asyncio.to_thread(link_manifests, found, self.settings.s3_root, inputs)
-            found = await asyncio.to_thread(lead_clients, found, self.settings, caller.region, os.environ)
-            interpreters = (await self.controller.engine_info(self.settings.engine)).interpreters
+            info = await self.controller.engine_info(self.settings.engine)
+            interpreters = info.interpreters
+            found = await asyncio.to_thread(
+                lead_clients, found, self.settings, info.aws_front, caller.region, os.environ
+            )
             now = self.clock()
             spec = await asyncio.to_thread(build_spec, found, controller_launch.data_dir(), now, interpreters)
             tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}

@@ -400,7 +400,8 @@ class ControllerFacade:
         :raises ResourceNotFoundError: there is no such engine.
         """
         self._check_engine(name)
-        declared = self._engine_of(name).capabilities
+        engine = self._engine_of(name)
+        declared = engine.capabilities
         interpreters = "local" if declared.images else declared.interpreters
         return EngineInfo(
             name=name,
@@ -408,6 +409,7 @@ class ControllerFacade:
             same_paths=declared.same_paths,
             images=declared.images,
             keep_alive_cap=min(self._live_state.limits.keep_alive_cap, HARD_KEEP_ALIVE),
+            aws_front="isolated" if engine.is_network_isolated() else declared.aws_front,
         )
 
     async def engine_names(self, engine: str = "") -> EngineNames:

@@ -16,7 +16,7 @@ from msgspec.structs import asdict, replace
 from traitlets import Bool, Dict, Enum, Float, Int, List, TraitError, Unicode, default, validate
 
 from jupyter_smx.agent.system.files import host_layout
-from jupyter_smx.controller_launch import chosen_data_dir, data_dir
+from jupyter_smx.controller_launch import aws_socket_dir, chosen_data_dir, data_dir
 from jupyter_smx.engines.base import DOCTOR_TIMEOUT, Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.docker import orphans as sweep
 from jupyter_smx.engines.docker.containers import container_spec, gpus, image_parts, isolation, kept_files, origin
@@ -54,25 +54,24 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.mount import Mount
 
 _VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "TZ")
+_CAPABILITIES = Capabilities(
+    shared_folder=True,
+    extend=True,
+    bounded_by_machine=True,
+    images=True,
+    network_isolation=True,
+    own_gpus=True,
+    mounts=True,
+    shm_size=True,
+    builds_images=True,
+    image_settings=True,
+)
 
 
 class DockerEngine(Engine):
     """Runs hosts as containers of a Docker daemon on this machine, each made of the image that the job names."""
 
     name: ClassVar[str] = "docker"
-    capabilities: Capabilities = Capabilities(
-        shared_folder=True,
-        extend=True,
-        bounded_by_machine=True,
-        images=True,
-        network_isolation=True,
-        own_gpus=True,
-        mounts=True,
-        shm_size=True,
-        builds_images=True,
-        image_settings=True,
-    )
-
     data_dir = Unicode(
         help="Folder that contains one folder per host; empty means Jupyter's data folder, ``smx`` in it."
     ).tag(config=True)
@@ -152,6 +151,15 @@ class DockerEngine(Engine):
         self._copy_workers = CopyWorkers()
         self._sweeps = HostSweeps(self.log)
         self._users = users.ContainerUser(str(self.user))
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Return the capabilities; jobs reach the front for clients of AWS if its socket can be mounted."""
+        return replace(_CAPABILITIES, aws_front="relay" if self._aws_front() else "none")
+
+    def _aws_front(self) -> str:
+        """Return the folder with the front's socket; "" if hosts have a data folder that only their daemon may see."""
+        return os.fspath(aws_socket_dir()) if self._root == data_dir() else ""
 
     def check_installed(self) -> None:
         """Check, until it succeeds once, that there is a daemon on this machine that this user may use.
@@ -510,6 +518,7 @@ class DockerEngine(Engine):
             proxies=cli_config.read_proxies(self._daemons.url),
             kind=self._daemons.kind(),
             visible_gpus=gpus.visible_gpus(os.environ),
+            aws_front=self._aws_front(),
         )
 
     def _container_plan(

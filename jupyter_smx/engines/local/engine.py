@@ -68,7 +68,12 @@ class LocalEngine(Engine):
 
     name: ClassVar[str] = "local"
     capabilities: Capabilities = Capabilities(
-        shared_folder=True, extend=True, bounded_by_machine=True, environments=True, same_paths=True
+        shared_folder=True,
+        extend=True,
+        bounded_by_machine=True,
+        environments=True,
+        same_paths=True,
+        aws_front="loopback",
     )
 
     data_dir = Unicode(

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from jupyter_smx.agent.paths import AWS_FRONT
 from jupyter_smx.engines.base import ClusterRequest, HostSpec
 from jupyter_smx.engines.docker.containers import container_spec, isolation
 from jupyter_smx.engines.docker.containers.container_spec import ContainerPlan, Settings
@@ -51,6 +52,19 @@ def ordered(request: ClusterRequest, plan: HostSpec, settings: Settings = SETTIN
 def plans(count: int = 1, **changes: Any) -> list[HostSpec]:
     whole = {"vcpus": 1, "instance_type": "local", "group": HOMOGENEOUS, **changes}
     return [HostSpec(host=f"algo-{number}", **whole) for number in range(1, count + 1)]
+
+
+@pytest.mark.parametrize("isolated", ["no", "job", "engine"])
+def test_only_hosts_that_reach_the_outside_see_the_socket_of_the_front(isolated: str) -> None:
+    settings = replace(SETTINGS, aws_front="/home/me/aws-front", network_isolation=isolated == "engine")
+    settings = replace(settings, proxies={"HTTP_PROXY": "http://proxy"})
+    request = replace(request_of(plans(2)), network_isolation=isolated == "job")
+    whole = asked(request, request.hosts[0], settings)
+    mount = {"Type": "bind", "Source": "/home/me/aws-front", "Target": AWS_FRONT, "ReadOnly": True}
+    is_open = isolated == "no"
+    assert (mount in whole["HostConfig"]["Mounts"]) is is_open
+    assert container_spec.host_json(request, request.hosts[0], settings)["aws_front"] == (AWS_FRONT if is_open else "")
+    assert any(each.startswith("NO_PROXY=") and "127.0.0.1" in each for each in whole["Env"]) is is_open
 
 
 @given(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from jupyter_smx.agent.paths import INTERFACE, KEPT_PACKAGES, ML, PORT
+from jupyter_smx.agent.paths import AWS_FRONT, INTERFACE, KEPT_PACKAGES, ML, PORT
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, SKELETON
 from jupyter_smx.engines.docker.containers import allowed_mounts, gpus, image_parts, isolation, kept_files
@@ -50,6 +50,7 @@ _NO_EXTERNAL_DNS = {"Dns": ["127.0.0.1"], "DnsOptions": ["timeout:1", "attempts:
 
 Some daemons send no answer then, so the resolver must not wait long.
 """
+_LOOPBACK = "127.0.0.1"
 _HOST_GATEWAY = "host-gateway"
 _MACHINE_NAME = "host.docker.internal"
 _MACHINE = f"{_MACHINE_NAME}:{_HOST_GATEWAY}"
@@ -97,6 +98,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     kind: DaemonInfo = DaemonInfo()
     visible_gpus: tuple[str, ...] = ()
     """Names of the controller's own GPUs, if it was given some of the machine's."""
+    aws_front: str = ""
+    """Folder with the socket of the front for clients of AWS, for hosts that reach the outside; "" for none."""
 
 
 class ContainerPlan(Struct, frozen=True, kw_only=True):
@@ -315,6 +318,7 @@ def container(
 def _environment(request: ClusterRequest, plan: HostSpec, settings: Settings, parts: ImageParts) -> dict[str, str]:
     reachable = {} if _is_isolated(request, settings) else settings.proxies
     near = [*(host.host for host in request.hosts), _MACHINE_NAME]
+    near += [_LOOPBACK] if settings.aws_front else []
     bytecode = {"PYTHONPYCACHEPREFIX": _BYTECODE} if _keeps_bytecode(request, parts) else {}
     return {**cli_config.add_no_proxy(reachable, near), **bytecode, **settings.variables, **_identity(plan, parts)}
 
@@ -351,7 +355,7 @@ def _host_config(
 ) -> dict[str, Any]:
     alone = _is_without_network(request, settings)
     found: dict[str, Any] = {
-        "Mounts": [*mounts(folder, archive), *_image_files(parts)],
+        "Mounts": [*mounts(folder, archive), *_image_files(parts), *_aws_front(request, settings)],
         # A processing job's configuration has its variables, and with them its secrets.
         "Tmpfs": {f"{ML}/{name}": _TMPFS_OPTIONS for name in CONFIGS},
         "NetworkMode": network_name(request.cluster) if _is_created_in_network(request, settings) else NONE,
@@ -366,7 +370,7 @@ def _host_config(
         **parts.groups(),
     }
     if alone:
-        found["ExtraHosts"] = [f"{plan.host}:127.0.0.1"]  # a container without a network does not know its own name
+        found["ExtraHosts"] = [f"{plan.host}:{_LOOPBACK}"]  # a container without a network does not know its own name
     elif _is_isolated(request, settings) and not settings.kind.podman:
         found |= _NO_EXTERNAL_DNS
     elif settings.kind.can_name_machine():
@@ -447,6 +451,13 @@ def _image_files(parts: ImageParts) -> list[dict[str, Any]]:
     return [bind_mount(parts.files, image_parts.IMAGE_ML, closed=True)] if parts.files else []
 
 
+def _aws_front(request: ClusterRequest, settings: Settings) -> list[dict[str, Any]]:
+    """Mount the folder with the front's socket, and not the socket: a front that starts again makes another one."""
+    if not settings.aws_front or _is_isolated(request, settings):
+        return []
+    return [bind_mount(settings.aws_front, AWS_FRONT, closed=True)]
+
+
 def _override_volumes(volumes: AbstractSet[str], folder: HostFolder) -> list[dict[str, Any]]:
     """Mount the host's folders of ``/opt/ml`` over volumes that the image declares, which are root's and stay."""
     own = {f"{ML}/{name}": name for name in OPT_ML_FOLDERS if name not in CONFIGS}
@@ -487,7 +498,7 @@ def host_json(
     told = description(request, plan, start_method="fork", isolate=False, grace=settings.grace, limits=limits)
     alone = _is_without_network(request, settings)
     # Each host has a network of its own, in which the hosts' names lead to them and all ports are free.
-    addresses = {host.host: "127.0.0.1" if alone else host.host for host in request.hosts}
+    addresses = {host.host: _LOOPBACK if alone else host.host for host in request.hosts}
     # An agent that starts before its network sees no interface yet.
     interface = INTERFACE if _is_connected_after_start(request, settings) else ""
     return told | {
@@ -497,5 +508,6 @@ def host_json(
         "port": PORT,
         "courier": "",
         "interface": interface,
+        "aws_front": AWS_FRONT if _aws_front(request, settings) else "",
         **parts.facts(),
     }

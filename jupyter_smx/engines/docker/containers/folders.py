@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jupyter_smx.controller_launch import ensure_aws_socket_dir
 from jupyter_smx.engines.docker.containers import container_spec, kept_files
 from jupyter_smx.engines.docker.containers.image_parts import NO_PARTS, ImageParts
 from jupyter_smx.engines.machine import agent_zipapp, request_validation
@@ -40,6 +41,8 @@ def prepare(
         folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
         archive = agent_zipapp.write_archive(folders.root)
         archive.chmod(0o644)
+        if settings.aws_front:  # the front may start later; a daemon refuses to mount what does not exist
+            ensure_aws_socket_dir()
         kept_files.make(folders.root, kept_files.folder_name(request.image, settings.user), users)
         cluster = folders.clusters / request.cluster
         cluster.mkdir(mode=0o700, exist_ok=True)

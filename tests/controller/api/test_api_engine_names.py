@@ -47,6 +47,16 @@ async def test_engine_names_of_one_engine_lists_its_options_with_known_values(
     assert names["options"] == {"partition": ["gpu", "main"], "time": []}
 
 
+async def test_an_engine_says_how_its_jobs_reach_the_front_for_clients_of_aws(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await world.ask("GET", "/v1/engines/fake")).json()["aws_front"] == "none"
+    world.engine.capabilities = replace(world.engine.capabilities, aws_front="relay")
+    assert (await world.ask("GET", "/v1/engines/fake")).json()["aws_front"] == "relay"
+    monkeypatch.setattr(world.engine, "is_network_isolated", lambda: True)
+    assert (await world.ask("GET", "/v1/engines/fake")).json()["aws_front"] == "isolated"
+
+
 async def test_engine_names_of_an_engine_that_is_not_installed_is_404(world: World) -> None:
     answer = await world.ask("GET", "/v1/engines?engine=nosuch")
     assert answer.status == 404

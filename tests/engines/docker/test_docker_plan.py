@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from jupyter_smx import controller_launch
 from jupyter_smx.agent.paths import AWS_FRONT
 from jupyter_smx.engines.base import ClusterRequest, HostSpec
 from jupyter_smx.engines.docker.containers import container_spec, isolation
@@ -229,6 +230,17 @@ def test_hosts_have_the_proxies_that_docker_run_gives_and_reach_each_other_past_
     assert [whole.get(name) for name in ("HTTP_PROXY", "NO_PROXY")] == found
     closed = asked(replace(request_of(both), network_isolation=True), both[0], settings)["Env"]
     assert not any("proxy" in line.lower() for line in closed)
+
+
+def test_the_socket_of_the_front_is_mounted_only_from_the_data_folder_that_hosts_have_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jupyter_smx.engines.docker.engine import DockerEngine  # noqa: PLC0415 - imports Docker's library
+
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path))
+    own, other = DockerEngine(), DockerEngine(data_dir=str(tmp_path / "other"))
+    assert (own.capabilities.aws_front, own._settings().aws_front) == ("relay", str(tmp_path / "aws-front"))
+    assert (other.capabilities.aws_front, other._settings().aws_front) == ("none", "")
 
 
 def test_a_plan_shows_no_password_of_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

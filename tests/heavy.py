@@ -100,7 +100,10 @@ PARTS: Mapping[str, Part] = {
             "tests/aws/clients/conftest.py",
         )
     ),
-    "docker": Part(covers=_DAEMONS, lane="daemons"),
+    "docker": Part(
+        covers=(*_DAEMONS, "jupyter_smx/aws/app.py", "jupyter_smx/aws/sagemaker/requests/job_clients.py"),
+        lane="daemons",
+    ),
     "environments": Part(
         covers=(
             "jupyter_smx/agent/code",

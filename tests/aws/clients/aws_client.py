@@ -53,7 +53,7 @@ class AwsClient:
     packages: Path
     variables: Mapping[str, str]
 
-    def run(self, code: str) -> Ended:
+    def run(self, code: str, *, limit: float = LIMIT) -> Ended:
         """Run a script to its end.
 
         :raises AssertionError: it failed; the text has its output.
@@ -62,15 +62,15 @@ class AwsClient:
         answer = self.folder / "client.py.json"
         answer.unlink(missing_ok=True)
         script.write_text(PRELUDE + code + EPILOGUE, encoding="utf-8")
-        done = self.command(sys.executable, os.fspath(script))
+        done = self.command(sys.executable, os.fspath(script), limit=limit)
         assert done.returncode == 0, done.stdout + done.stderr
         about = json.loads(answer.read_text(encoding="utf-8"))
         return Ended(about["result"], about["names"], done.stdout + done.stderr)
 
-    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def command(self, *words: str, limit: float = LIMIT) -> subprocess.CompletedProcess[str]:
         """Run a program in the environment of the clients."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         environment = {**inherited, **self.variables, "PYTHONPATH": os.pathsep.join(map(str, (self.packages, ROOT)))}
         return subprocess.run(
-            words, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT
+            words, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=limit
         )

@@ -74,15 +74,22 @@ def test_errors_are_the_classes_and_texts_that_clients_compare(boto3: AwsClient)
     ran = boto3.run(
         CREATE
         + """
+import botocore.exceptions
 def error(call, **named):
     try:
         call(**named)
     except Exception as error:
         return [type(error).__name__, error.response["Error"]["Code"], error.response["Error"]["Message"]]
 create(name, "pass")
-sm.get_waiter("training_job_completed_or_stopped").wait(TrainingJobName=name)
+create(name + "-bad", "raise ValueError('too hot')")
+waiter = sm.get_waiter("training_job_completed_or_stopped")
+waiter.wait(TrainingJobName=name)
+try:
+    waiter.wait(TrainingJobName=name + "-bad")
+except botocore.exceptions.WaiterError as fault:
+    failed = fault.last_response["FailureReason"]
 taken = error(create, name=name, code="pass")
-result = {"taken": taken, "unknown": error(sm.describe_training_job, TrainingJobName="nope"),
+result = {"failed": failed, "taken": taken, "unknown": error(sm.describe_training_job, TrainingJobName="nope"),
           "over": error(sm.stop_training_job, TrainingJobName=name),
           "processing": error(sm.describe_processing_job, ProcessingJobName="nope"),
           "name": error(create, name="x_y", code="pass"),
@@ -90,6 +97,8 @@ result = {"taken": taken, "unknown": error(sm.describe_training_job, TrainingJob
 """
     )
     errors = ran.result
+    assert errors["failed"].startswith("AlgorithmError: ExecuteUserScriptError:")
+    assert "too hot" in errors["failed"]
     assert errors["taken"][0] == "ResourceInUse"
     assert "already exists" in errors["taken"][2]
     assert errors["unknown"][1] == "ValidationException"
@@ -117,3 +126,30 @@ for key in ("in one piece", "in parts"):
 """
     )
     assert ran.result == [True, True]
+
+
+@pytest.mark.parametrize("boto3", ["new"], indirect=True)  # it adds a checksum to each part, the old one does not
+def test_a_gigabyte_goes_there_and_back_in_seconds(boto3: AwsClient) -> None:
+    ran = boto3.run(
+        """
+import boto3, filecmp, os, time
+s3 = boto3.client("s3")
+s3.create_bucket(Bucket="gigabyte")
+with open("up", "wb") as file:
+    for _ in range(16):
+        file.write(os.urandom(64 << 20))
+result = []
+for call, words in ((s3.upload_file, ("up", "gigabyte", "key")), (s3.download_file, ("gigabyte", "key", "down"))):
+    begin = time.monotonic()
+    call(*words)
+    result.append(time.monotonic() - begin)
+result.append(filecmp.cmp("up", "down", shallow=False))
+s3.delete_object(Bucket="gigabyte", Key="key")
+for name in ("up", "down"):
+    os.remove(name)
+""",
+        limit=200.0,
+    )
+    up, down, equal = ran.result
+    assert equal
+    assert max(up, down) < 60, "it takes less than 20 s where no other test runs"

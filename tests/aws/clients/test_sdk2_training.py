@@ -114,6 +114,7 @@ result = made.latest_training_job.describe()["TrainingJobStatus"]
 """
     )
     assert ran.result == "Stopped"
+    assert "Job ended with status 'Stopped' rather than 'Completed'" in ran.output
 
 
 def test_an_estimator_attaches_to_a_job(sdk: AwsClient) -> None:

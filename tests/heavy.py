@@ -181,7 +181,7 @@ PARTS: Mapping[str, Part] = {
     "rootless": Part(
         covers=(*_DAEMONS, "tests/engines/nobody.py", "tests/engines/docker_daemons/rootless_life.py"), lane="daemons"
     ),
-    "spark": Part(covers=_FRAMEWORKS),
+    "spark": Part(covers=(*_FRAMEWORKS, "tests/worlds/executors_meet.py", "tests/worlds/machine_libraries.py")),
     "slurm": Part(
         covers=(
             "jupyter_smx/agent",

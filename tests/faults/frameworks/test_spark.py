@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import psutil
 import pytest
 from pytorch import with_pyspark
 from world import KEPT, kill
+from worlds.executors_meet import BOTH, HASTY, MARKS, PATIENCE
 
 from jupyter_smx.agent.launchers import spark_settings
 from jupyter_smx.kernel.client.autostart import retry_while_unavailable
@@ -31,20 +31,9 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.records.job import Job
 
-pytestmark = [
-    pytest.mark.heavy("spark"),
-    pytest.mark.timeout(400),  # the first of them may have to install PySpark
-    pytest.mark.skipif(
-        shutil.which("java") is None, reason="Java is not installed: apt-get install default-jre-headless"
-    ),
-]
+pytestmark = [pytest.mark.heavy("spark"), *MARKS]
 
-PATIENCE = 200.0
-"""Seconds: a job on two hosts starts six JVMs, on however few CPUs there are."""
-BOTH = ("algo-1", "algo-2")
 LAUNCHER = "org.apache.spark.launcher.Main"
-HASTY = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""For JVMs that live for seconds; long jobs are better off without."""
 
 HELPERS = "def double(number):\n    return 2 * number\n"
 ETL = """

@@ -18,6 +18,9 @@ LOGIN = "login"
 CPUS = 16
 MEMORY_MIB = 16_000
 ACCOUNT = "lab"
+GPU_NODE = "three"
+GPUS = 2
+"""GPUs of that node, where a cluster has any: links to another device."""
 SLURMD_TIMEOUT = 20
 KILL_WAIT = 5
 _KEY_BYTES = 1024
@@ -53,6 +56,7 @@ MessageTimeout=5
 JobAcctGatherType=jobacct_gather/none
 DefMemPerCPU=500
 {accounting}
+{gpus}
 {nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=1-00:00:00 DefaultTime=10 PriorityTier=5 State=UP
 PartitionName=short Nodes=ALL MaxTime=00:02:00 PriorityTier=5 State=UP
@@ -61,7 +65,7 @@ PartitionName=urgent Nodes=ALL MaxTime=1-00:00:00 PriorityTier=9 State=UP
 """
 _NODE = (
     "NodeName={node.host_name} NodeAddr={node.address} CPUs={cpus} Boards=1 SocketsPerBoard=1 CoresPerSocket={cpus} "
-    "ThreadsPerCore=1 RealMemory={memory} State=UNKNOWN"
+    "ThreadsPerCore=1 RealMemory={memory} {gres} State=UNKNOWN"
 )
 _ACCOUNTING = """\
 AccountingStorageType=accounting_storage/slurmdbd
@@ -82,6 +86,7 @@ LogFile=/var/log/slurmdbd.log
 PidFile=/run/slurmdbd.pid
 """
 _CGROUP_CONF = "CgroupPlugin=cgroup/v1\n"
+_GRES_CONF = f"AutoDetect=off\nNodeName={{node.host_name}} Name=gpu Type=a100 File=/etc/slurm/nvidia[0-{GPUS - 1}]\n"
 _SHELL = """\
 #!/bin/sh
 # A shell of the account on the login machine, in whose place `sh` is found.
@@ -91,16 +96,22 @@ exec nsenter --target="$(cat {pid_file})" --mount --uts --ipc --net --pid --setg
 """
 
 
-def write(system: Path, plans: list[Plan], key: bytes, *, accounting: bool, backfill: bool) -> None:
+def write(system: Path, plans: list[Plan], key: bytes, *, accounting: bool, backfill: bool, gpus: bool) -> None:
     """Write what Slurm needs on the disk of one machine; ``system`` is that disk."""
     login = next(plan for plan in plans if plan.name == LOGIN)
-    nodes = "\n".join(_NODE.format(node=plan, cpus=CPUS, memory=MEMORY_MIB) for plan in plans if plan.name != LOGIN)
+    with_gpus = [plan for plan in plans if gpus and plan.name == GPU_NODE]
+    nodes = "\n".join(
+        _NODE.format(node=plan, cpus=CPUS, memory=MEMORY_MIB, gres=f"Gres=gpu:a100:{GPUS}" if plan in with_gpus else "")
+        for plan in plans
+        if plan.name != LOGIN
+    )
     conf = _SLURM_CONF.format(
         login=login,
         nodes=nodes,
         scheduler="backfill" if backfill else "builtin",
         slurmd_timeout=SLURMD_TIMEOUT,
         kill_wait=KILL_WAIT,
+        gpus="GresTypes=gpu" if gpus else "",
         accounting=(_ACCOUNTING if accounting else _NO_ACCOUNTING).format(login=login),
     )
     texts = {"slurm.conf": conf, "cgroup.conf": _CGROUP_CONF, "slurmdbd.conf": _SLURMDBD_CONF.format(login=login)}
@@ -108,6 +119,8 @@ def write(system: Path, plans: list[Plan], key: bytes, *, accounting: bool, back
     for name, text in texts.items():
         (system / "etc/slurm" / name).write_text(text, encoding="utf-8")
     (system / "etc/slurm/slurmdbd.conf").chmod(0o600)
+    for plan in with_gpus:
+        _write_gpus(system / "etc/slurm", plan)
     munge = system / "etc/munge"
     munge.mkdir(mode=0o700)
     (munge / "munge.key").write_bytes(key)
@@ -116,6 +129,13 @@ def write(system: Path, plans: list[Plan], key: bytes, *, accounting: bool, back
     (system / "etc/hosts").write_text(f"127.0.0.1 localhost\n{hosts}", encoding="utf-8")
     for name in ("var/spool/slurmctld", "var/spool/slurmd", "var/log/munge", "var/lib/munge", "var/lib/mysql"):
         (system / name).mkdir(parents=True, exist_ok=True)
+
+
+def _write_gpus(folder: Path, node: Plan) -> None:
+    """Write the list of a node's GPUs. ``slurmd`` never opens their devices, and only checks that they are some."""
+    (folder / "gres.conf").write_text(_GRES_CONF.format(node=node), encoding="utf-8")
+    for number in range(GPUS):
+        (folder / f"nvidia{number}").symlink_to("/dev/null")
 
 
 def write_shell(folder: Path) -> Path:

@@ -56,11 +56,17 @@ class SlurmWorld:
 
     @classmethod
     def create(
-        cls, folder: Path, *, shared_home: bool = False, accounting: bool = False, backfill: bool = True
+        cls,
+        folder: Path,
+        *,
+        shared_home: bool = False,
+        accounting: bool = False,
+        backfill: bool = True,
+        gpus: bool = False,
     ) -> SlurmWorld:
         """Make a cluster in a folder that does not exist, with all daemons running and all nodes idle.
 
-        Without ``backfill`` Slurm takes no heterogeneous job.
+        Without ``backfill`` Slurm takes no heterogeneous job. With ``gpus`` one node has two.
 
         :raises RuntimeError: this machine cannot have one, or it did not come up.
         """
@@ -71,7 +77,8 @@ class SlurmWorld:
         def write_files(world: SshWorld) -> None:
             key = cluster_files.new_key()
             for machine in world.machines:
-                cluster_files.write(machine._disk("system"), world.plans, key, accounting=accounting, backfill=backfill)
+                disk_of = machine._disk("system")
+                cluster_files.write(disk_of, world.plans, key, accounting=accounting, backfill=backfill, gpus=gpus)
             if shared_home:
                 share_home(world)
 

@@ -25,6 +25,13 @@ class FencedError(SmxError):
     status = 503
 
 
+class EndingError(SmxError):
+    """This process ends and answers no request any more; clients repeat it, as after ``FencedError``."""
+
+    code = "Fenced"
+    status = 503
+
+
 class RecordsError(UnavailableError):
     """The file of the records cannot be used: full disk, read-only, damaged. The decision was not recorded."""
 

@@ -67,6 +67,9 @@ _JOB_FILES_DELAY = 0.05
 class ControllerServer:
     """A controller that can be served."""
 
+    _stop: asyncio.Event | None = None
+    _is_closing = False
+
     def __init__(
         self,
         store: Store,
@@ -151,6 +154,7 @@ class ControllerServer:
             log_signals=self._log_signals,
             about=self._describe,
             on_fenced=self.reconciler.on_fenced,
+            is_ending=self._is_ending,
             uid=os.getuid(),
             metrics=self._progress_tracker.metrics,
             usage=self._usage_recorder.usage,
@@ -158,6 +162,7 @@ class ControllerServer:
 
     async def run(self, listen_socket: ListenSocket, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, another controller takes over, or the controller is idle for long enough."""
+        self._stop = stop
         self.server.add_socket(listen_socket.socket)
         await self._first_reconcile()
         listen_socket.publish()
@@ -194,7 +199,11 @@ class ControllerServer:
         except Exception:  # noqa: BLE001 - as for every later pass: one bad record must not stop the controller
             _log.exception("initial reconcile pass failed")
 
+    def _is_ending(self) -> bool:
+        return self._is_closing or (self._stop is not None and self._stop.is_set())
+
     async def _close(self, listen_socket: ListenSocket) -> None:
+        self._is_closing = True
         listen_socket.unpublish()
         self.server.stop()
         listen_socket.close()

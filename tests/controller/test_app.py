@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import sqlite3
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from records import a_job, a_spec
+from serving import Unix
 
-from jupyter_smx import controller_launch
+from jupyter_smx import controller_launch, controller_launch_errors
 from jupyter_smx.controller.app import ControllerApp, Engines, main
 from jupyter_smx.controller.db.store import Store
 from jupyter_smx.engines.base import Engine
@@ -25,6 +27,7 @@ from jupyter_smx.policy.limits import Limits, preload_memory_mib
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
+    import http.client
     from collections.abc import Iterator
 
 PATIENCE = 30.0
@@ -104,6 +107,34 @@ def test_told_to_end_it_leaves_quickly_and_keeps_every_job(controllers: Controll
     controllers.ready()
     client = Client(controller_launch.socket_path(), lambda: None)
     assert [job.name for job in client.jobs()] == [a_job().name]
+    client.close()
+
+
+def exchange(connection: http.client.HTTPConnection) -> tuple[int, dict[str, str], dict[str, object]]:
+    answer = connection.getresponse()
+    return answer.status, dict(answer.headers), json.loads(answer.read())
+
+
+def test_a_request_after_sigterm_is_left_to_the_next_controller(controllers: Controllers) -> None:
+    process = controllers.ready()
+    connection = Unix(controller_launch.socket_path())
+    connection.request("GET", "/v1/")
+    assert exchange(connection)[2]["pid"] == process.pid
+    process.send_signal(signal.SIGSTOP)
+    eventually_blocking(lambda: controller_launch_errors.process_state(process.pid) == "T", "it is stopped")
+    process.send_signal(signal.SIGTERM)
+    connection.request("GET", "/v1/")
+    process.send_signal(signal.SIGCONT)
+    status, headers, body = exchange(connection)
+    assert (status, body["code"], headers["Connection"]) == (503, "Fenced", "close")
+    connection.close()
+
+    def start() -> None:
+        controllers.ready()
+
+    client = Client(controller_launch.socket_path(), start)
+    assert client.controller_info().pid == controllers.started[-1].pid != process.pid
+    assert process.wait(10) == 0
     client.close()
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest_asyncio
 from records import finished
-from serving import World
+from serving import Answer, Unix, World
 
+from jupyter_smx import controller_launch_errors
 from jupyter_smx.controller import housekeeping, server
 from jupyter_smx.controller.errors import RecordsError
 from jupyter_smx.controller.singleton import ListenSocket
@@ -246,3 +247,32 @@ async def test_the_files_of_one_job_that_a_disk_refuses_keep_no_other_job_from_i
     unserved.service._write_job_files([first, finished(2)])
     assert "Input/output error" in caplog.text
     assert stager.folder(finished(2).id).cell.exists()
+
+
+async def test_a_controller_that_ends_answers_no_request_of_an_open_connection(
+    unserved: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = asyncio.Event()
+
+    async def drain(_limit: float) -> None:
+        await go_on.wait()
+
+    monkeypatch.setattr(unserved.service.reconciler.cluster_reconciler, "drain_releases", drain)
+    running = await serve(unserved)
+    connection = Unix(unserved.socket)
+
+    def exchange() -> Answer:
+        connection.request("GET", "/v1/jobs")
+        return Answer(connection.getresponse())
+
+    try:
+        assert (await asyncio.to_thread(exchange)).status == 200
+        unserved.stop.set()
+        await eventually(lambda: not unserved.socket.exists(), "it is about to end")
+        refused = await asyncio.to_thread(exchange)
+    finally:
+        connection.close()
+        go_on.set()
+    assert controller_launch_errors.is_fenced(refused.status, refused.content)
+    assert refused.headers["Connection"] == "close"
+    await running

@@ -13,7 +13,7 @@ import msgspec
 from tornado.iostream import StreamClosedError
 from tornado.web import Finish, HTTPError
 
-from jupyter_smx.controller.errors import FencedError
+from jupyter_smx.controller.errors import EndingError, FencedError
 from jupyter_smx.controller.singleton import peer_uid
 from jupyter_smx.controller.telemetry import log_file
 from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError, SmxError, UnavailableError, ValidationError
@@ -59,6 +59,7 @@ class HandlerServices:
     log_signals: KeyedSignals
     about: Callable[[], dict[str, Any]]
     on_fenced: Callable[[], None]
+    is_ending: Callable[[], bool]
     uid: int
     metrics: Callable[[Job, int, float], Coroutine[Any, Any, JobMetrics]]
     usage: Callable[[Job, str, int, float], Coroutine[Any, Any, JobUsage]]
@@ -96,6 +97,10 @@ class ApiHandler(BoundedBodyHandler):
         if self.request.host not in ALLOWED_HOSTS:
             raise HTTPError(403, f"Host {self.request.host!r} is not this controller; use localhost.")
         self.check_body_size()
+        if self.services.is_ending():
+            # Its configuration may be an old one, and its records are the next controller's soon.
+            self.set_header("Connection", "close")
+            raise EndingError("This controller ends; the next one answers this request.")
 
     def body(self, kind: type[_T]) -> _T:
         """Read the request's body.

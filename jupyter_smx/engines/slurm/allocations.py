@@ -166,7 +166,7 @@ class Allocations:
         rows = await self._client.partitions()
         self._partitions.write(rows)
         planned, script = plan(rows, record.next_group())
-        record = replace(record, notice=planned.notice, seconds=planned.seconds)
+        record = replace(record, notice=planned.notice, seconds=planned.seconds, longest=planned.longest)
         records.write(cluster, record.with_job("", self._wall_clock()))
         try:
             job = await self._client.submit(planned, script)

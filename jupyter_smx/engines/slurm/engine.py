@@ -340,7 +340,10 @@ class SlurmEngine(SlurmTraits):
     def _with_end(self, handle: Handle, record: AllocationRecord) -> Handle:
         """Say when the allocation ends, and when the next one is due."""
         notice = record.notice + reasons.EARLY_NOTICE
-        renewal = submission.plan_renewal(record.ends_at, record.seconds, notice, float(self.renew_before))
+        lead, reserve = float(self.renew_before), self.allocation_time().reserve
+        renewal = submission.plan_renewal(
+            record.ends_at, record.seconds, notice, lead, reserve=reserve, longest=record.longest
+        )
         return replace(handle, allocation_ends_at=record.ends_at, renewal=renewal if record.renew else None)
 
     async def _release_hosts(self, handle: Handle, record: AllocationRecord | None, live: Collection[str]) -> None:

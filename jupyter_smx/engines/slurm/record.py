@@ -14,8 +14,9 @@ class AllocationRecord(Struct, frozen=True, kw_only=True):
     ``components`` has the number of the component of each host, in the job's order; ``nodes`` its node, once there is
     one. ``submitted_at`` is when the last submission began, ``missed_since`` since when Slurm answers and lists no job
     of the name; seconds since the epoch. ``hosts`` are those that listen. ``ends_at`` is the end of the allocation,
-    ``seconds`` its time limit, and ``notice`` how many seconds before the end jobs get their notice. With ``renew`` the
-    pool goes on in another one. ``is_cancelled`` is set before this controller cancels the job.
+    ``seconds`` its time limit, ``longest`` the longest one with its options (0: no limit), and ``notice`` how many
+    seconds before the end jobs get their notice. With ``renew`` the pool goes on in another one. ``is_cancelled`` is
+    set before this controller cancels the job.
 
     With ``job_per_group`` the cluster is a batch job for each component, and ``job`` is empty. ``group_jobs`` has their
     ids in the order of the components, "" for one whose submission has begun, none for those that follow.
@@ -30,6 +31,7 @@ class AllocationRecord(Struct, frozen=True, kw_only=True):
     hosts: tuple[HostHandle, ...] = ()
     ends_at: float | None = None
     seconds: float = 0.0
+    longest: float = 0.0
     notice: float = 0.0
     renew: bool = False
     is_cancelled: bool = False

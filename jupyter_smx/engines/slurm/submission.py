@@ -65,6 +65,8 @@ class Group(Struct, frozen=True, kw_only=True):
 class BatchJob(Struct, frozen=True, kw_only=True):
     """A batch job; ``seconds`` is its time limit, ``notice`` comes so many seconds before that.
 
+    ``longest`` is the longest time limit that its options allow; 0: there is none.
+
     Without a host it ends after ``idle`` seconds, which begin again while one of the jobs ``others`` has no nodes.
     """
 
@@ -73,6 +75,7 @@ class BatchJob(Struct, frozen=True, kw_only=True):
     seconds: float
     notice: float
     idle: float
+    longest: float = 0.0
     others: tuple[str, ...] = ()
 
 
@@ -131,7 +134,7 @@ def plan_submission(
     wanted = float(request.max_run + request.keep_alive) + time.reserve
     seconds = wanted if longest is None else min(wanted, longest)
     if request.options.get("time"):
-        seconds = job_options.parse_time(request.options["time"])
+        seconds = longest = job_options.parse_time(request.options["time"])
     if time.renewed:  # a pool without a job: it goes on as it was
         seconds = time.renewed
     return BatchJob(
@@ -140,18 +143,27 @@ def plan_submission(
         seconds=seconds,
         notice=min(time.notice, seconds / 2),
         idle=request.idle_limit + time.reserve / 2,
+        longest=longest or 0.0,
     )
 
 
-def plan_renewal(ends_at: float | None, seconds: float, notice: float, lead: float) -> Renewal | None:
+def plan_renewal(
+    ends_at: float | None, seconds: float, notice: float, lead: float, *, reserve: float, longest: float = 0.0
+) -> Renewal | None:
     """Plan the allocation that follows one: queue it ``lead`` seconds before the notice, for the same time again.
 
     At the notice, hosts take no more jobs. A short allocation is renewed in its second half only, else it would be
-    followed at once. None without an end, as where a partition has no limit.
+    followed at once. The start and the end of an allocation take ``reserve`` seconds of it. None without an end, as
+    where a partition has no limit.
     """
     if ends_at is None or seconds <= 0:
         return None
-    return Renewal(at=ends_at - min(notice + lead, seconds / 2), seconds=seconds)
+    return Renewal(
+        at=ends_at - min(notice + lead, seconds / 2),
+        seconds=seconds,
+        max_run=max(0.0, seconds - reserve),
+        longest_run=max(0.0, longest - reserve) if longest else None,
+    )
 
 
 def partition_limit(name: str, rows: Sequence[PartitionRow]) -> float | None:

@@ -85,6 +85,10 @@ class Renewal(Struct, frozen=True, kw_only=True):
 
     at: float
     seconds: float
+    max_run: float | None = None
+    """Seconds for which its first job can run; None: that is not known, and any job may take it."""
+    longest_run: float | None = None
+    """Seconds for which a job can run at most in an allocation that is requested for it; None: there is no limit."""
 
 
 class Handle(Struct, frozen=True, kw_only=True):
@@ -174,6 +178,8 @@ class Cluster(Struct, frozen=True, kw_only=True):
     """Numbers of the GPUs of this machine that its last job's hosts were given, by host."""
     renewal_of: str = ""
     """Id of the cluster whose pool continues on these hosts when its allocation ends; it may be gone already."""
+    renewal: Renewal | None = None
+    """The allocation that was requested for it, if it continues a pool."""
     renewed_by: str = ""
     """Id of the cluster that was requested to continue this pool."""
     kept_for: str = ""

@@ -14,7 +14,8 @@ its successor was refused, or released by the user   note a refusal; the pool en
 its successor ended otherwise                        request another one a minute later, if its renewal is due
 ===================================================  ===========================================================
 
-A job takes the successor as any pool, or while that waits for its hosts. A job never moves from one to the other.
+A job takes the successor as any pool, or while that waits for its hosts and has time for it. A job never moves from one
+to the other.
 """
 
 from __future__ import annotations
@@ -108,6 +109,7 @@ def successor_of(pool: Cluster, job: Job | None, new_id: str, now: float) -> Clu
         expires_at=kept_until(pool, job),
         keep_alive=keep_seconds(pool, job),
         renewal_of=pool.id,
+        renewal=pool.handle.renewal if pool.handle is not None else None,
         reason=f"Continues pool {pool.name()}, whose allocation ends.",
     )
 
@@ -119,6 +121,14 @@ def _is_kept(pool: Cluster) -> bool:
 def is_without_job(cluster: Cluster) -> bool:
     """Return True for a successor that no job has."""
     return bool(cluster.renewal_of) and not cluster.job
+
+
+def has_time(successor: Cluster, max_run: float) -> bool:
+    """Return True if a job can run in an allocation that waits for as long as in one of its own."""
+    plan = successor.renewal
+    if plan is None or plan.max_run is None:
+        return True
+    return plan.max_run >= (max_run if plan.longest_run is None else min(max_run, plan.longest_run))
 
 
 def is_unwanted(successor: Cluster, now: float) -> bool:

@@ -109,7 +109,8 @@ def place(spec: JobSpec, key: ReuseKey, world: PlacementSnapshot, limits: Limits
     if pool is not None:
         why = _warm_reason(pool, spec, limits.preload_never, _end_notes(spec, world, limits, pool))
         return Reuse(pool, why, pool.gpus if world.own_gpus else gpus)
-    coming = reuse.coming_pool(key, fitting, now)
+    short = reuse.too_short(fitting, spec.max_run)
+    coming = reuse.coming_pool(key, [each for each in fitting if each.id not in short], now)
     if coming is not None:
         return Join(coming, _joined_reason(coming, _end_notes(spec, world, limits, coming)))
     notes = capacity.notes(spec.instance_groups, limits) if world.bounded else ()
@@ -118,7 +119,7 @@ def place(spec: JobSpec, key: ReuseKey, world: PlacementSnapshot, limits: Limits
     if missing:
         return Wait(_queued_reason(missing, world.ahead), evict)
     return Launch(
-        _cold_reason(key, world, notes, lent | others),
+        _cold_reason(key, world, notes, lent | others | short),
         tuple(each.id for each in world.clusters if each.id in others and each.key == key),
         gpus,
     )
@@ -277,7 +278,8 @@ def _cold_reason(
     unlike = reuse.rejection_reasons(key, world.clusters, world.reachable, others)
     if not unlike:
         return Why(start="cold", sentence="Cold: there was no warm pool.", notes=notes)
-    first = unlike[0]
+    # A pool in use is no news where the job could have had hosts that wait already.
+    first = min(unlike, key=lambda each: each.field != reuse.TIME_FOR_A_JOB)
     return Why(
         start="cold",
         sentence=f"Cold: pool {first.pool} has {first.field} {first.found}, this job needs {first.wanted}.",

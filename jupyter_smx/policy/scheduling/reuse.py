@@ -11,7 +11,8 @@ from jupyter_smx.model.records.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.results.reports import Difference
 from jupyter_smx.model.spec.instance import HOMOGENEOUS
 from jupyter_smx.model.spec.mount import format_mounts
-from jupyter_smx.model.text import format_options
+from jupyter_smx.model.text import format_duration, format_options
+from jupyter_smx.policy.lifecycle import renewal
 from jupyter_smx.policy.lifecycle.environment import environment_diff, environment_of
 from jupyter_smx.policy.scheduling.capacity import gpus_of_clusters
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec.job_spec import JobSpec
 
 
+TIME_FOR_A_JOB = "time for a job"
 _TERMINAL_STATES = (ClusterState.RELEASING, ClusterState.TERMINATED)
 
 
@@ -163,6 +165,25 @@ def rejection_reasons(
             state = "about to expire" if cluster.id in reachable else "not reachable"
         found.append(Difference(pool=cluster.name(), field="status", wanted="Available", found=state))
     return tuple(found)
+
+
+def too_short(clusters: Iterable[Cluster], max_run: float) -> dict[str, tuple[Difference, ...]]:
+    """Name the clusters that are launched to continue a pool, and whose allocation would end before the job."""
+    return {
+        each.id: (
+            _difference(
+                each,
+                TIME_FOR_A_JOB,
+                f"{format_duration(max_run)} (--max-run)",
+                format_duration(each.renewal.max_run or 0.0),
+            ),
+        )
+        for each in clusters
+        if each.state is ClusterState.PROVISIONING
+        and not each.job
+        and each.renewal is not None
+        and not renewal.has_time(each, max_run)
+    }
 
 
 def coming_pool(wanted: ReuseKey, clusters: Iterable[Cluster], now: float) -> Cluster | None:

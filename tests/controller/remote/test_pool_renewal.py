@@ -116,6 +116,23 @@ def test_what_waits_in_the_queue_outlives_the_pool_and_a_job_takes_it_there(remo
     assert {host.cluster for host in remote.world.live_hosts()} == {waits.id}
 
 
+def test_a_job_that_is_longer_than_what_waits_gets_an_allocation_of_its_own(remote: Simulation) -> None:
+    plan = engine_of(remote).renewal
+    assert plan is not None
+    engine_of(remote).renewal = replace(plan, max_run=600.0)
+    remote.run_to_end(keep_alive=KEEP)
+    (old,) = remote.pools()
+    remote.set_faults(WaitsAtEngine(QueueStatus("Priority")))
+    remote.pass_time(ALLOCATION - LEAD + 5.0)
+    end_allocation(remote, old)
+    (waits,) = remote.pools()
+    long = remote.submit(keep_alive=KEEP, max_run=601)
+    assert remote.job(long).cluster not in ("", waits.id)
+    assert "has time for a job 10 min" in remote.start_reason(long).sentence
+    short = remote.submit(keep_alive=KEEP, max_run=600)
+    assert remote.job(short).cluster == waits.id
+
+
 def test_a_job_that_runs_at_the_handover_keeps_its_hosts_and_the_next_one_takes_the_new_ones(
     remote: Simulation,
 ) -> None:

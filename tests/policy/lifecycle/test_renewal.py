@@ -16,6 +16,7 @@ from jupyter_smx.policy.lifecycle import keep_alive, launch, renewal, transition
 from jupyter_smx.policy.lifecycle.renewal import RenewalStep
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.policy.scheduling import reuse
+from jupyter_smx.policy.scheduling.placement import Join, Launch, PlacementSnapshot, place
 
 LIVE = (ClusterState.PROVISIONING, ClusterState.IN_USE, ClusterState.AVAILABLE, ClusterState.RELEASING)
 
@@ -171,6 +172,38 @@ def test_a_job_joins_an_equal_successor_that_has_no_job() -> None:
     assert reuse.coming_pool(pool.key, [replace(waits, renewal_of="")], NOW) is None
     assert reuse.coming_pool(pool.key, [replace(waits, expires_at=NOW)], NOW) is None
     assert reuse.coming_pool(replace(pool.key, role="other"), [waits], NOW) is None
+
+
+SECONDS = st.one_of(st.none(), st.integers(0, 10_000))
+
+
+@given(SECONDS, SECONDS, st.integers(1, 20_000))
+def test_a_job_joins_unless_an_allocation_of_its_own_gives_it_more_time(
+    max_run: int | None, longest: int | None, wanted: int
+) -> None:
+    pool = a_pool()
+    plan = Renewal(at=NOW, seconds=3_600.0, max_run=max_run, longest_run=longest)
+    waits = a_successor(replace(pool, handle=replace(pool.handle, renewal=plan) if pool.handle else None))
+    world = PlacementSnapshot(clusters=(replace(pool, state=ClusterState.IN_USE, job="j"), waits), bounded=False)
+    found = place(a_spec(max_run=wanted), pool.key, world, Limits(), NOW)
+    own = wanted if longest is None else min(wanted, longest)
+    if max_run is None or own <= max_run:
+        assert isinstance(found, Join)
+        assert found.cluster == waits
+    else:
+        assert isinstance(found, Launch)
+        assert found.why.sentence.startswith(f"Cold: pool {waits.name()} has time for a job ")
+        assert found.why.sentence.endswith("(--max-run).")
+        assert found.outlived == ()
+
+
+def test_why_says_how_much_time_an_allocation_that_waits_has() -> None:
+    plan = Renewal(at=NOW, seconds=3_600.0, max_run=3_420.0)
+    waits = a_successor(a_pool(), renewal=plan)
+    world = PlacementSnapshot(clusters=(waits,), bounded=False)
+    found = place(a_spec(max_run=7_200), waits.key, world, Limits(), NOW)
+    name = waits.name()
+    assert found.why.sentence == f"Cold: pool {name} has time for a job 57 min, this job needs 2 h (--max-run)."
 
 
 def test_a_pool_can_be_extended_up_to_the_end_of_the_next_allocation() -> None:

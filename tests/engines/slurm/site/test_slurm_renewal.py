@@ -75,7 +75,7 @@ async def test_without_the_record_of_the_one_before_it_is_planned_anew(slurm: Fa
 def test_the_next_allocation_is_due_before_the_notice_and_not_in_the_first_half(
     seconds: float, notice: float, lead: float
 ) -> None:
-    plan = submission.plan_renewal(1e9, seconds, notice, lead)
+    plan = submission.plan_renewal(1e9, seconds, notice, lead, reserve=180.0)
     assert plan is not None
     assert plan.seconds == seconds
     assert 1e9 - seconds / 2 - 1e-3 <= plan.at <= 1e9
@@ -87,7 +87,24 @@ def test_the_next_allocation_is_due_before_the_notice_and_not_in_the_first_half(
 def test_an_allocation_without_an_end_or_of_an_earlier_version_has_no_next_one(
     ends_at: float | None, seconds: float
 ) -> None:
-    assert submission.plan_renewal(ends_at, seconds, 120.0, 600.0) is None
+    assert submission.plan_renewal(ends_at, seconds, 120.0, 600.0, reserve=180.0) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "traits", "longest"),
+    [
+        ({}, {}, 86_400.0 - 180.0),
+        ({}, {"max_allocation": 7_200.0}, 7_020.0),
+        ({"time": "1h"}, {"max_allocation": 7_200.0}, 3_420.0),
+    ],
+)
+async def test_it_has_time_for_jobs_as_long_as_the_first_one_and_its_keep_alive(
+    slurm: FakeSlurm, tmp_path: Path, options: dict[str, str], traits: dict[str, float], longest: float
+) -> None:
+    wish = {**RENEWED, **options}
+    renewal = (await acquire(engine_of(slurm, tmp_path, **traits), request(host(options=wish), options=wish))).renewal
+    assert renewal is not None
+    assert (renewal.max_run, renewal.longest_run) == (3_600.0 - 180.0 if options else 3_600.0 + 600.0, longest)
 
 
 def test_the_time_of_the_one_before_counts_more_than_the_time_of_a_request() -> None:

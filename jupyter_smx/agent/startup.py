@@ -70,9 +70,6 @@ def run_agent(words: List[str], first: Optional[SpawnedZygote]) -> int:
     except hostconfig.ConfigError as error:
         process.log(str(error))
         return 2
-    if first is not None:
-        # The engine limits the CPUs of a container as soon as it is claimed, which the rest would wait for.
-        from jupyter_smx.agent import controller_connection  # noqa: F401, PLC0415 - as said
     if not claim(folder):
         process.log(f"{folder.claim}: this host has an agent already")
         return errors.EXIT_CLAIMED

@@ -124,8 +124,6 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
             return 200, one["said"].encode()
         elif what == "POST wait":
             return 200, {"StatusCode": one["state"].get("ExitCode", 0)}
-        elif what == "POST update":
-            return 200, {"Warnings": []}
         else:
             config = {"Tty": False, "Labels": one["config"]["Labels"]}
             net, host_config = {"Networks": one["networks"]}, one["config"]["HostConfig"]

@@ -17,7 +17,7 @@ from jupyter_smx.model.records.cluster import HostHandle
 from jupyter_smx.model.text import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest, HostSpec
@@ -95,7 +95,7 @@ class ClusterLaunch:
             async with self._daemon.start_slot():
                 end = loop.time() + self._seconds
                 found, is_shared = await asyncio.wait_for(self._launch_or_join(host, order), self._seconds)
-            await asyncio.wait_for(self._wait_ready(found["Id"], host, order.bounds_of_jobs), end - loop.time())
+            await asyncio.wait_for(self._wait_ready(found["Id"], host), end - loop.time())
         except asyncio.TimeoutError:
             raise await self._start_error(host, f"did not report within {format_duration(self._seconds)}") from None
         except DaemonError as problem:
@@ -231,12 +231,8 @@ class ClusterLaunch:
             if problem.status != NOT_MODIFIED:
                 raise
 
-    async def _wait_ready(self, container: str, host: str, bounds: Mapping[str, int]) -> None:
+    async def _wait_ready(self, container: str, host: str) -> None:
         folder, see = self._folders.host(self._cluster, host), partial(self._check_running, container, host)
-        if bounds:
-            # The agent has loaded its slowest part; its zygote starts while the daemon does this.
-            await probe_container.wait_for_file(folder.is_claimed, see)
-            await self._apply_limits(container, bounds, see)
         await probe_container.wait_for_file((folder.path / host_layout.PROCESS).exists, see)
         try:
             _, writer = await folder.dial()
@@ -244,15 +240,6 @@ class ClusterLaunch:
             await see()  # it has listened, and ended; a daemon takes long to report that, so it is asked only if needed
         else:
             writer.close()
-
-    async def _apply_limits(
-        self, container: str, bounds: Mapping[str, int], see: Callable[[], Awaitable[None]]
-    ) -> None:
-        try:
-            await self._daemon.call(lambda api: api.update_container(container, **bounds), self._seconds)
-        except DaemonError:
-            await see()  # if it has ended meanwhile, its exit is more informative
-            raise
 
     async def _check_running(self, container: str, host: str) -> None:
         seen = (await self._inspect(container, host))["State"]

@@ -40,7 +40,8 @@ _ENGINE_VARIABLES = ("JUPYTER_SMX_HOST", "HOME", "USER", "LOGNAME", "NVIDIA_VISI
 _CONFIG = ("Image", "Hostname", "User", "Entrypoint", "Cmd", "WorkingDir", "StopSignal", "Healthcheck")
 _HOST_CONFIG = (
     *("Mounts", "Tmpfs", "NetworkMode", "ReadonlyRootfs", "CapDrop", "SecurityOpt", "Init", "IpcMode", "NanoCpus"),
-    *("PidsLimit", "ShmSize", "LogConfig", "Memory", "MemorySwap", "ExtraHosts", "Dns", "DnsOptions"),
+    *("CpuPeriod", "CpuQuota", "PidsLimit", "ShmSize", "LogConfig", "Memory", "MemorySwap", "ExtraHosts"),
+    *("Dns", "DnsOptions"),
 )
 _ABSENT: tuple[object, ...] = (None, 0, [], {})
 
@@ -218,7 +219,6 @@ class DockerHarness(Harness):
                     "name": one["Name"].lstrip("/"),
                     "container": _container_request(one),
                     "joins": _joined_network(one),
-                    "bounds_of_jobs": _updated_limits(one["HostConfig"]),
                     host_layout.DESCRIPTION: process_scan.read_json(
                         self.cluster_folder(cluster) / host / host_layout.DESCRIPTION
                     ),
@@ -302,17 +302,14 @@ def _joined_network(told: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _updated_limits(told: dict[str, Any]) -> dict[str, int]:
-    """Read a container's limits that were set after its creation; Podman sets them at once, and reports them twice."""
-    if told.get("NanoCpus") or not told.get("CpuQuota"):
-        return {}
-    memory = {"mem_limit": told["Memory"], "memswap_limit": told["MemorySwap"]} if told.get("Memory") else {}
-    return {"cpu_period": told["CpuPeriod"], "cpu_quota": told["CpuQuota"], **memory}
+def _limits_once(told: dict[str, Any]) -> dict[str, Any]:
+    """Leave out a limit of CPU that Podman reports twice."""
+    return {**told, "CpuPeriod": 0, "CpuQuota": 0} if told.get("NanoCpus") else told
 
 
 def _container_request(told: dict[str, Any]) -> dict[str, Any]:
     """Turn the daemon's description of a container into the request that creates it."""
-    config, host_config = told["Config"], told["HostConfig"]
+    config, host_config = told["Config"], _limits_once(told["HostConfig"])
     networks = told["NetworkSettings"]["Networks"]
     is_own = host_config["NetworkMode"] not in ("none", "bridge")
     short = told["Id"][:12]

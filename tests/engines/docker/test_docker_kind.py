@@ -150,12 +150,10 @@ def test_a_limit_that_cannot_be_set_is_not_asked_for_and_the_job_is_told(missing
     }
     kind, request = daemon_info.parse_info(info), request_of(memory=1 << 30)
     config = host_config(request, kind)
-    bounds = order_of(request, kind).bounds_of_jobs
-    assert bool(bounds) == ("cpu" not in missing)
-    assert ("mem_limit" in bounds) == ("cpu" not in missing and "memory" not in missing)
-    podmans = order_of(request, replace(kind, podman=(4, 3)))
-    assert ("NanoCpus" in podmans.container["HostConfig"]) == ("cpu" not in missing)
-    assert podmans.bounds_of_jobs == {}
+    assert ("CpuPeriod" in config) == ("CpuQuota" in config) == ("cpu" not in missing)
+    podmans = host_config(request, replace(kind, podman=(4, 3)))
+    assert ("NanoCpus" in podmans) == ("cpu" not in missing)
+    assert {"CpuPeriod", "CpuQuota"}.isdisjoint(podmans)
     assert ("Memory" in config) == ("MemorySwap" in config) == ("memory" not in missing)
     assert ("PidsLimit" in config) == ("pids" not in missing)
     told: Any = container_spec.host_json(request, request.hosts[0], settings_of(kind))["limits"]

@@ -248,14 +248,14 @@ async def test_a_network_is_not_made_behind_a_release(
 
 
 @pytest.mark.usefixtures("inspected_image")
-async def test_a_host_is_there_when_it_has_its_network_and_its_bounds(
+async def test_a_host_is_there_when_it_has_its_network(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise a job in it would reach no other host, and use CPUs outside its limits."""
+    """Otherwise a job in it would reach no other host."""
     answer, hosts = daemon.answer, []
 
     def look(what: str, body: dict[str, Any]) -> tuple[int, object]:
-        if what.endswith(("/connect", "/update")):
+        if what.endswith("/connect"):
             hosts.append(handle)
         return answer(what, body)
 
@@ -263,18 +263,13 @@ async def test_a_host_is_there_when_it_has_its_network_and_its_bounds(
     handle = Handle(engine="docker", cluster="")
     async for handle in engine_at(daemon, tmp_path).acquire(wanted()):  # noqa: B007 - looked at above
         pass
-    assert [one.hosts for one in hosts] == [(), ()]
+    assert [one.hosts for one in hosts] == [()]
     assert len(handle.hosts) == 1
 
 
 @pytest.mark.usefixtures("inspected_image")
-@pytest.mark.parametrize(
-    "refused", ["POST /networks/jupyter-smx-c1/connect", "POST /containers/jupyter-smx-c1-algo-1/update"]
-)
-async def test_a_host_without_its_network_or_its_bounds_is_none(
-    daemon: FakeDockerd, tmp_path: Path, refused: str
-) -> None:
-    daemon.refuses[refused] = (500, "not today")
+async def test_a_host_without_its_network_is_none(daemon: FakeDockerd, tmp_path: Path) -> None:
+    daemon.refuses["POST /networks/jupyter-smx-c1/connect"] = (500, "not today")
     with pytest.raises(UnavailableError, match=r"could not be started \(not today\)"):
         await up(engine_at(daemon, tmp_path), wanted())
     assert (daemon.containers, daemon.networks) == ({}, {})

@@ -62,8 +62,12 @@ _BYTECODE = "/run/smx-bytecode"
 TMP = "/tmp"  # noqa: S108 - the container's own, the only place that each user of it can write to
 _HOME = TMP
 _DIGITS = 12
-_PERIOD = 100_000
-"""Microseconds; in each of them a host gets its share of the processors' time, and then waits for the next one."""
+_CPU_PERIOD = 250_000
+"""Microseconds; in each of them a host gets its share of the processors' time, and then waits for the next one.
+
+Docker's own 100 ms are too short for a start on one processor: an agent and its first zygote start side by side, use up
+their share in half of that time, and would stop for the rest.
+"""
 _MIN_SHM = 64 << 20
 _DEFAULT_SHM = 1 << 30
 LOG_CONFIG = {"Type": "json-file", "Config": {"max-size": "1m"}}
@@ -103,13 +107,11 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 class ContainerPlan(Struct, frozen=True, kw_only=True):
-    """Request to the daemon for one host: its container, and the files that it gets while its agent starts."""
+    """Requests to the daemon for one host: its container, and the network that it joins while its agent starts."""
 
     container: dict[str, Any]
     joins: dict[str, Any]
     """The network of its cluster, and what the host is called there; empty where it has none, or is made in it."""
-    bounds_of_jobs: dict[str, int]
-    """Limits that it has before its first job; empty where it has them from the start, or cannot have them."""
 
     def is_created_in_network(self) -> bool:
         """Return True if the network has to exist before the container."""
@@ -235,7 +237,6 @@ def container_plan(
         joins={"net_id": network_name(request.cluster), "aliases": [plan.host]}
         if _is_connected_after_start(request, settings)
         else {},
-        bounds_of_jobs=_job_limits(plan, settings),
     )
 
 
@@ -364,7 +365,7 @@ def _host_config(
         "SecurityOpt": isolation.security_options(settings.kind),
         "Init": True,
         "IpcMode": "private",
-        **_limits(plan, settings),
+        **supported_limits(settings.kind, vcpus=plan.vcpus, memory=plan.memory, pids=settings.pids),
         "ShmSize": request.shm_size or max(_MIN_SHM, plan.memory // 2 or _DEFAULT_SHM),
         "LogConfig": LOG_CONFIG,
         **parts.groups(),
@@ -396,36 +397,16 @@ def check_shm_size(request: ClusterRequest) -> None:
             )
 
 
-def _limits(plan: HostSpec, settings: Settings) -> dict[str, Any]:
-    # Older versions of Podman cannot change an existing container.
-    vcpus = plan.vcpus if settings.kind.podman else 0
-    return supported_limits(settings.kind, vcpus=vcpus, memory=plan.memory, pids=settings.pids)
-
-
 def supported_limits(kind: DaemonInfo, *, vcpus: int = 0, memory: int, pids: int) -> dict[str, int]:
     """Return the limits, 0 is none, without those that the daemon cannot set: some would refuse the container."""
+    quota = {"CpuPeriod": _CPU_PERIOD if vcpus else 0, "CpuQuota": vcpus * _CPU_PERIOD}
     wish = {
-        "cpu": {"NanoCpus": vcpus * 10**9},
+        "cpu": {"NanoCpus": vcpus * 10**9} if kind.podman else quota,
         "memory": {"Memory": memory, "MemorySwap": memory},
         "pids": {"PidsLimit": pids},
     }
     asked = [limits for what, limits in wish.items() if kind.can_limit(what)]
     return {name: size for limits in asked for name, size in limits.items() if size}
-
-
-def _job_limits(plan: HostSpec, settings: Settings) -> dict[str, int]:
-    """Return the CPU limit that would slow down a starting agent, and the limits that changing it would reset.
-
-    An agent and its first zygote start side by side. On one processor they would use up their share of a period in
-    its first half, and stop in the other one. With version 2 of control groups, Docker then removes the limit of swap,
-    unless the update repeats the memory limit.
-    """
-    if settings.kind.podman or not settings.kind.can_limit("cpu"):
-        return {}
-    cpu = {"cpu_period": _PERIOD, "cpu_quota": plan.vcpus * _PERIOD}
-    if not plan.memory or not settings.kind.can_limit("memory"):
-        return cpu
-    return cpu | {"mem_limit": plan.memory, "memswap_limit": plan.memory}
 
 
 def folder_mode(name: str) -> int:

@@ -21,7 +21,7 @@ from jupyter_smx.engines.base import DOCTOR_TIMEOUT, Capabilities, ClusterReques
 from jupyter_smx.engines.docker import orphans as sweep
 from jupyter_smx.engines.docker.containers import container_spec, gpus, image_parts, isolation, kept_files, origin
 from jupyter_smx.engines.docker.containers.allowed_mounts import check_volumes, parse_allowed, resolve_mount
-from jupyter_smx.engines.docker.containers.folders import prepare, read_daemon_url
+from jupyter_smx.engines.docker.containers.folders import archive_path, prepare, read_daemon_url
 from jupyter_smx.engines.docker.daemon import cli_config, daemon_info, users
 from jupyter_smx.engines.docker.daemon.daemon_client import daemon_address
 from jupyter_smx.engines.docker.daemon.installation import check_installed
@@ -33,7 +33,7 @@ from jupyter_smx.engines.docker.images.pull import ImagePuller
 from jupyter_smx.engines.docker.launch import ClusterLaunch, host_handle, is_on_shared_network
 from jupyter_smx.engines.docker.preflight import Preflight
 from jupyter_smx.engines.docker.teardown import exit_reasons, list_containers, remove_cluster
-from jupyter_smx.engines.machine import agent_zipapp, request_validation
+from jupyter_smx.engines.machine import request_validation
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.engines.machine.copy_workers import CopyWorkers
 from jupyter_smx.engines.machine.host_sweeps import HostSweeps
@@ -181,7 +181,7 @@ class DockerEngine(Engine):
         """
         request = replace(request, mounts=self._resolve_mounts(request.mounts))
         image = cached_inspection(request.image, request.image_settings)
-        settings, archive = self._settings(image), self._root / agent_zipapp.file_name()
+        settings, archive = self._settings(image), archive_path(self._root, image.parts)
         settings = replace(settings, proxies=redact_values(settings.proxies))
         return {
             "engine": self.name,

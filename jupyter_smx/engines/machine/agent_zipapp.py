@@ -130,15 +130,20 @@ def add_bytecode(content: Mapping[str, bytes]) -> dict[str, bytes]:
     compiler = [sys.executable, "-I", "-S", "-c", _COMPILER]
     answer = subprocess.run(compiler, input=marshal.dumps(sources), stdout=subprocess.PIPE, check=True)
     codes: dict[str, bytes] = marshal.loads(answer.stdout)  # noqa: S302 - from the process above, our own
-    header = MAGIC_NUMBER + _UNCHECKED_HASH
-    compiled = {name + "c": header + source_hash(sources[name]) + code for name, code in codes.items()}
-    return {**content, **compiled, archive_importer.INDEX: _index(codes)}
+    return with_bytecode(content, codes, MAGIC_NUMBER)
 
 
-def _index(names: Iterable[str]) -> bytes:
+def with_bytecode(content: Mapping[str, bytes], codes: Mapping[str, bytes], magic: bytes) -> dict[str, bytes]:
+    """Return the content with compiled modules, as the Python with this magic number marshals their code."""
+    header = magic + _UNCHECKED_HASH
+    compiled = {name + "c": header + source_hash(content[name]) + code for name, code in codes.items()}
+    return {**content, **compiled, archive_importer.INDEX: _index(codes, magic)}
+
+
+def _index(names: Iterable[str], magic: bytes) -> bytes:
     """Return the list from which the agent's importer finds its modules, for the Python that compiled them."""
     paths = sorted(name.removesuffix(".py").removesuffix("__init__") for name in names)
-    return MAGIC_NUMBER + "\n".join(paths).encode()
+    return magic + "\n".join(paths).encode()
 
 
 @cache

@@ -1,18 +1,23 @@
-"""Images without ``.pyc`` files: their modules are compiled once for all hosts, and those of jobs for each job."""
+"""What is compiled once for all hosts of an image, its modules and the agent's, and what is compiled for each job."""
 
 from __future__ import annotations
 
+import zipfile
+from importlib.util import MAGIC_NUMBER
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest_asyncio
 from msgspec.structs import replace
 
+from jupyter_smx.engines.machine import agent_zipapp
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.docker import images
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
+
+    import pytest
 
     from jupyter_smx.testing.docker.fixtures import Docker
     from jupyter_smx.testing.docker.harness import DockerHarness
@@ -79,3 +84,25 @@ async def test_modules_of_jobs_are_compiled_for_each_job(harness: DockerHarness,
 
 async def test_an_image_with_these_files_uses_its_own(harness: DockerHarness) -> None:
     assert await run(harness, images.PYTHON.name, IMPORT) == ["True True False\n"]
+
+
+async def test_the_agent_is_compiled_for_an_image_whose_python_is_another(
+    harness: DockerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller's Python is made another one here, because images of these tests have this machine's."""
+    from jupyter_smx.engines.docker.images import agent_bytecode, image  # noqa: PLC0415 - imports Docker's library
+
+    monkeypatch.setattr(image.Images, "cache", {})
+    for module in (agent_bytecode, agent_zipapp):
+        monkeypatch.setattr(module, "MAGIC_NUMBER", bytes.fromhex("00000d0a"))
+    request = harness.request()
+    handle = await harness.acquire(request)
+    [container] = harness.inspect(handle.cluster)
+    [archive] = [one for one in container["Mounts"] if one["Destination"] == "/run/smx.pyz"]
+    assert Path(archive["Source"]).parent == harness.folder / "images" / container["Image"].removeprefix("sha256:")
+    assert not archive["RW"]
+    assert zipfile.ZipFile(archive["Source"]).read("bytecode-index").startswith(MAGIC_NUMBER)
+    assert harness.engine.plan(replace(request, cluster=handle.cluster)) == harness.actual_plan(handle.cluster)
+    async with AgentClient(harness.engine, handle) as agent:
+        assert (await agent.run_and_wait("print(1)")).text == "1\n"
+    await harness.engine.release(handle)

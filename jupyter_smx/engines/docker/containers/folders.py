@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_smx.controller_launch import ensure_aws_socket_dir
@@ -11,7 +12,6 @@ from jupyter_smx.engines.machine import agent_zipapp, request_validation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest
     from jupyter_smx.engines.docker.daemon.users import ContainerUser
@@ -39,8 +39,7 @@ def prepare(
         if folders.is_released(request.cluster):
             raise request_validation.released_error(request.cluster)
         folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
-        archive = agent_zipapp.write_archive(folders.root)
-        archive.chmod(0o644)
+        agent_zipapp.write_archive(folders.root).chmod(0o644)
         if settings.aws_front:  # the front may start later; a daemon refuses to mount what does not exist
             ensure_aws_socket_dir()
         kept_files.make(folders.root, kept_files.folder_name(request.image, settings.user), users)
@@ -57,7 +56,12 @@ def prepare(
             )
     except OSError as problem:
         raise request_validation.not_writable_error(folders.root, problem) from problem
-    return archive
+    return archive_path(folders.root, parts)
+
+
+def archive_path(root: Path, parts: ImageParts) -> Path:
+    """Return the packed agent that hosts of an image get."""
+    return Path(parts.archive) if parts.archive else root / agent_zipapp.file_name()
 
 
 def read_daemon_url(folders: ClusterFolders, cluster: str) -> str:

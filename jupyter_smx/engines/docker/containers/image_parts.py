@@ -48,6 +48,8 @@ class ImageParts(Struct, frozen=True):
     user: ImageUser | None = None
     files: str = ""
     """Folder of this machine with the files that the image has in ``/opt/ml``; "" if there are none."""
+    archive: str = ""
+    """The agent's archive with bytecode for the image's Python; "" if the usual one has to do."""
     volumes: tuple[str, ...] = ()
     """Folders that are none of the image's in its containers, but new ones, each on the disk of the daemon."""
     closed_volumes: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from jupyter_smx.engines.base import ImageMissingError, PullProgress
 from jupyter_smx.engines.docker.containers import container_spec, image_parts, probe_container
 from jupyter_smx.engines.docker.containers.image_parts import NO_PARTS, ImageParts, ImageUser
 from jupyter_smx.engines.docker.daemon.daemon_client import NOT_FOUND, DaemonError
-from jupyter_smx.engines.docker.images import image_config, opt_ml_files, python_errors, registry
+from jupyter_smx.engines.docker.images import agent_bytecode, image_config, opt_ml_files, python_errors, registry
 from jupyter_smx.engines.docker.images.image_config import ImageConfig
 from jupyter_smx.engines.docker.images.volume_probe import closed_volumes
 from jupyter_smx.model.errors import RefusedError, UnavailableError
@@ -95,8 +95,8 @@ class InspectedImage(Struct, frozen=True):
         )
 
     def has_files(self) -> bool:
-        """Return True unless its files of ``/opt/ml`` were deleted from this machine meanwhile. Blocks."""
-        return not self.parts.files or Path(self.parts.files).is_dir()
+        """Return True unless its files were deleted from this machine meanwhile. Blocks."""
+        return all(Path(path).exists() for path in (self.parts.files, self.parts.archive) if path)
 
     def with_digest(self, name: str, told: Mapping[str, Any]) -> InspectedImage:
         """Return a copy with the digest of ``name`` at its registry, from the daemon's answer."""
@@ -228,6 +228,9 @@ class Images:
         if report.has_files and self._data_dir is not None:
             say(PullProgress("Copying the files that the image has in /opt/ml"))
             parts = replace(parts, files=await self._provide_files(image, self._data_dir))
+        if agent_bytecode.is_needed(report.magic) and self._data_dir is not None:
+            say(PullProgress(f"Compiling the agent for Python {report.python_version}"))
+            parts = replace(parts, archive=await self._compile_agent(search, python, report.magic, self._data_dir))
         return InspectedImage(
             image,
             python,
@@ -254,6 +257,14 @@ class Images:
         config = probe_container.container_config(image, ["true"], self._user(), self._labels, self._daemon.kind)
         async with self._copy_lock:  # two names, or settings, of one image may be examined at the same time
             return await opt_ml_files.provide(self._daemon, self.under_way, data_dir, image, config, _STEP_TIMEOUT)
+
+    async def _compile_agent(self, search: _PythonSearch, python: str, magic: str, data_dir: Path) -> str:
+        target, words = agent_bytecode.archive_path(data_dir, search.image, magic), [*search.entrypoint, python]
+        config = probe_container.container_config(search.image, words, search.user, self._labels, self._daemon.kind)
+        if search.entrypoint:
+            probe_container.prepare_entrypoint(config, search.workdir)
+        async with self._copy_lock:  # two names, or settings, of one image may be examined at the same time
+            return await agent_bytecode.provide(self._daemon, self.under_way, target, magic, words, config)
 
     def _problem(self, name: str) -> python_errors.ImageProblem:
         return python_errors.ImageProblem(name, self._daemon.kind.program)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 REPORT_SCRIPT = """
 import json, os, sys
-from importlib.util import cache_from_source
+from importlib.util import MAGIC_NUMBER, cache_from_source
 def closed(path):
     found = []
     while path not in ("", "/"):
@@ -54,11 +55,13 @@ try:
         "train": any(os.access(os.path.join(folder, "train"), os.X_OK) for folder in folders),
         "files": holds("/opt/ml"),
         "bytecode": compiled(),
+        "magic": MAGIC_NUMBER.hex(),
     }))
 except OSError:
     pass
 """
 """Prints facts about the container that runs it."""
+_MAGIC = re.compile(r"[0-9a-f]{8}")
 
 
 class ImageConfig(Struct, frozen=True):
@@ -83,6 +86,8 @@ class ContainerReport(Struct, frozen=True):
     """False if most packages have no ``.pyc`` file; without packages, if Python's own modules have none."""
     python_version: str = ""
     """Version of the Python that wrote the report, as ``3.11``."""
+    magic: str = ""
+    """Magic number of the bytecode that this Python reads, as hexadecimal digits; "" if it was not reported."""
 
 
 def parse_config(told: Mapping[str, Any]) -> ImageConfig:
@@ -103,6 +108,10 @@ def _words(value: object) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
+def _magic(value: object) -> str:
+    return value if isinstance(value, str) and _MAGIC.fullmatch(value) else ""
+
+
 def parse_report(said: str) -> ContainerReport:
     """Find the report among the lines that a container wrote; an empty one if there is none."""
     for line in reversed(said.splitlines()):
@@ -115,5 +124,6 @@ def parse_report(said: str) -> ContainerReport:
                 has_train=bool(told.get("train")),
                 has_files=bool(told.get("files")),
                 has_bytecode=bool(told.get("bytecode", True)),
+                magic=_magic(told.get("magic", "")),
             )
     return ContainerReport()

@@ -1,0 +1,117 @@
+"""The agent's bytecode for another Python: compiled in a container of the image, and used for that image alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from importlib.util import MAGIC_NUMBER
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_dockerd import IMAGE, end, serving
+
+from jupyter_smx.engines.machine import agent_zipapp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fake_dockerd import FakeDockerd
+
+MAGIC = MAGIC_NUMBER.hex()
+CONFIG = {"Image": IMAGE, "Entrypoint": [], "Labels": {}, "HostConfig": {"NetworkMode": "none"}}
+WHERE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import jupyter_smx.agent.wire as wire
+print(type(wire.__spec__.loader).__name__)
+"""
+
+
+def compiled(one: dict[str, Any]) -> None:
+    """Act as the container that compiles, by this Python, the archive that is mounted in it."""
+    words, [mount] = one["config"]["Entrypoint"], one["config"]["HostConfig"]["Mounts"]
+    assert mount["ReadOnly"]
+    script = words[words.index("-c") + 1]
+    command = [sys.executable, "-I", "-S", "-c", script, mount["Source"]]
+    end(one, 0, subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.fixture
+def compiler(tmp_path: Path) -> Iterator[FakeDockerd]:
+    with serving(tmp_path / "d.sock", compiled) as daemon:
+        yield daemon
+
+
+def provide(daemon: FakeDockerd, data_dir: Path) -> str:
+    from jupyter_smx.engines.docker.daemon.daemon_client import Daemon  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.images import agent_bytecode  # noqa: PLC0415 - the same
+
+    target = agent_bytecode.archive_path(data_dir, IMAGE, MAGIC)
+
+    async def run() -> str:
+        return await agent_bytecode.provide(Daemon(daemon.url, 10.0), set(), target, MAGIC, ["python3"], CONFIG)
+
+    return asyncio.run(run())
+
+
+def test_an_image_gets_an_archive_of_its_own_once(compiler: FakeDockerd, tmp_path: Path) -> None:
+    old = tmp_path / "images" / IMAGE.removeprefix("sha256:") / "agent-0.pyz"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    path = provide(compiler, tmp_path)
+    assert [one.name for one in old.parent.iterdir()] == [Path(path).name]
+    assert Path(path).parent == old.parent
+    assert Path(path).stat().st_mode & 0o777 == 0o644
+    command = [sys.executable, "-I", "-c", WHERE, path]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "ArchiveImporter"
+    assert (compiler.containers, sum("/start" in one for one in compiler.asked)) == ({}, 1)
+    assert provide(compiler, tmp_path) == path
+    assert sum("/start" in one for one in compiler.asked) == 1
+
+
+def test_what_cannot_be_compiled_is_left_to_the_hosts(compiler: FakeDockerd, tmp_path: Path) -> None:
+    compiler.live = partial(end, code=1, said="MemoryError")
+    assert provide(compiler, tmp_path) == ""
+    assert not [*tmp_path.glob("images/*/*")]
+    assert compiler.containers == {}
+
+
+@pytest.mark.parametrize("output", [b"", b"{", b'{"a.py": "eJwDAAAAAAE="}', b'{"b.py": "AAAA"}', b'{"b.py": 1}', b"[]"])
+def test_output_that_is_not_of_the_agent_is_refused(output: bytes) -> None:
+    from jupyter_smx.engines.docker.images.agent_bytecode import parse_codes  # noqa: PLC0415 - imports Docker's library
+
+    with pytest.raises(ValueError, match=r"."):
+        parse_codes(output, {"b.py"})
+
+
+def test_the_list_is_the_last_line_that_can_be_one() -> None:
+    from jupyter_smx.engines.docker.images.agent_bytecode import parse_codes  # noqa: PLC0415 - imports Docker's library
+
+    said = b'{"log": "of an entry point"}\n{"b.py": "eJxLBAAAYgBi"}\n'
+    assert parse_codes(said, {"b.py"}) == {"b.py": b"a"}
+
+
+def test_bytecode_of_this_python_needs_no_other_archive() -> None:
+    from jupyter_smx.engines.docker.images import agent_bytecode  # noqa: PLC0415 - imports Docker's library
+
+    assert [agent_bytecode.is_needed(magic) for magic in ("", MAGIC, "00000d0a")] == [False, False, True]
+
+
+@pytest.mark.parametrize("magic", ["", "xyz", "a70d0d0a00", 7, "../../../"])
+def test_a_magic_number_of_an_image_is_eight_digits_or_none(magic: object) -> None:
+    from jupyter_smx.engines.docker.images import image_config  # noqa: PLC0415 - imports Docker's library
+
+    facts = {"uid": 1, "gid": 1, "groups": [], "name": "", "home": ""}
+    assert image_config.parse_report(json.dumps({**facts, "magic": magic})).magic == ""
+    assert image_config.parse_report(json.dumps({**facts, "magic": MAGIC})).magic == MAGIC
+
+
+def test_bytecode_for_another_python_is_marked_as_such() -> None:
+    content = agent_zipapp.with_bytecode({"b.py": b"x = 1"}, {"b.py": b"code"}, bytes.fromhex("00000d0a"))
+    assert content["b.pyc"].startswith(bytes.fromhex("00000d0a"))
+    assert content["bytecode-index"] == bytes.fromhex("00000d0a") + os.fsencode("b")

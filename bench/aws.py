@@ -2,7 +2,7 @@
 
 The front and the controller are processes of a data folder of their own. Starts alternate with those of the same
 script by ``smx.train``, and Describe alternates with ``GetCallerIdentity``, which needs neither job nor controller.
-SDK 2 is not measured unless ``--sdk`` names a folder that has it.
+SDK 2 is not measured unless ``--sdk`` names a folder that has it. The buckets have a part of their own, ``s3``.
 """
 
 from __future__ import annotations

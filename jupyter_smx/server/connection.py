@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, urlencode
 
 import msgspec
-from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest, HTTPResponse
+from tornado.httpclient import HTTPClientError, HTTPRequest, HTTPResponse
 from tornado.iostream import StreamClosedError
-from tornado.netutil import Resolver
-from tornado.simple_httpclient import HTTPStreamClosedError, HTTPTimeoutError, SimpleAsyncHTTPClient
+from tornado.simple_httpclient import HTTPStreamClosedError, HTTPTimeoutError
 
 from jupyter_smx import controller_launch, controller_launch_errors
 from jupyter_smx.controller_launch_errors import (
@@ -25,6 +23,7 @@ from jupyter_smx.controller_launch_errors import (
 )
 from jupyter_smx.controller_start import ControllerStarter
 from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.server.socket_client import SocketClient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,9 +42,6 @@ NOTE_LIMIT = 5.0
 _CONCURRENT = 1000
 """Requests at once; each long poll of a log is one."""
 
-_NO_LIMIT = 1 << 62
-"""Bytes; an artefact is passed on in chunks, so its size costs no memory."""
-
 
 LOST_CONNECTION = (HTTPStreamClosedError, ConnectionResetError, BrokenPipeError)
 """Errors of a request that may have been received."""
@@ -53,12 +49,6 @@ LOST_CONNECTION = (HTTPStreamClosedError, ConnectionResetError, BrokenPipeError)
 
 class NoControllerError(UnavailableError):
     """No controller listens, which is no fault: a controller exits when nothing is left to do."""
-
-
-class _SocketResolver(Resolver):
-    async def resolve(self, host: str, port: int, family: int = 0) -> list[tuple[int, Any]]:
-        del host, port, family
-        return [(socket.AF_UNIX, controller_launch.socket_address())]
 
 
 class _Submission(msgspec.Struct):
@@ -91,7 +81,7 @@ class ControllerConnection:
     """Sends requests to the controller and starts one when it is asked to."""
 
     def __init__(self) -> None:
-        self._client: AsyncHTTPClient | None = None
+        self._client: SocketClient | None = None
         self._start_lock = asyncio.Lock()
         self.starter = ControllerStarter(then=_RESTART_HINT)
         self.clock, self.sleep = time.monotonic, asyncio.sleep
@@ -147,7 +137,7 @@ class ControllerConnection:
         client, until = self._open_client(), 0.0
         while True:
             try:
-                answer = await client.fetch(request, raise_error=False)
+                answer = await client.fetch(request)
             except NO_LISTENER:
                 if on_lost != "start" or self._is_over(client, until):
                     raise
@@ -162,7 +152,7 @@ class ControllerConnection:
             until = until or self.clock() + REPEAT_LIMIT
             await self.sleep(REPEAT_PAUSE)
 
-    def _is_over(self, client: AsyncHTTPClient, until: float) -> bool:
+    def _is_over(self, client: SocketClient, until: float) -> bool:
         """Return True if a request is not sent again: its seconds are over, or this connection was closed meanwhile."""
         return self._client is not client or bool(until and self.clock() >= until)
 
@@ -206,11 +196,9 @@ class ControllerConnection:
             self._client = None
         self.reap()
 
-    def _open_client(self) -> AsyncHTTPClient:
+    def _open_client(self) -> SocketClient:
         if self._client is None:
-            self._client = SimpleAsyncHTTPClient(
-                force_instance=True, resolver=_SocketResolver(), max_clients=_CONCURRENT, max_body_size=_NO_LIMIT
-            )
+            self._client = SocketClient(controller_launch.socket_address, _CONCURRENT)
         return self._client
 
 

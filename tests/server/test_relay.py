@@ -12,6 +12,7 @@ from jupyter_smx import controller_launch
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.server import event_relay
 from jupyter_smx.server.bus_events import SCHEMA_ID
+from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -176,9 +177,10 @@ async def test_an_answer_of_nonsense_does_not_end_the_news(
 ) -> None:
     monkeypatch.setattr(event_relay, "SOCKET_POLL", 0.01)
     await next_event()
+    await eventually(lambda: controller.asked("/v1/changes"), "the first poll")
     controller.answer("GET", "/v1/changes", 200, b'{"seq": "many"}')
     await controller.happen(job())
-    assert (await next_event())["kind"] == "reset"
+    assert [(await next_event())["kind"] for _ in range(2)] == ["job", "reset"]
     assert not following._relay_task.done()
 
 

@@ -42,12 +42,12 @@ class SocketFile(NamedTuple):
     """Nanoseconds; file systems use the inode of a deleted file again."""
 
 
-def read_socket_file(address: str) -> SocketFile:
-    """Return the identity of the file at an address.
+def read_socket_file(path: Path) -> SocketFile:
+    """Return the identity of the file at a path.
 
     :raises FileNotFoundError, NotADirectoryError: there is none, so no process listens.
     """
-    found = Path(address).stat()
+    found = path.stat()
     return SocketFile(found.st_dev, found.st_ino, found.st_ctime_ns)
 
 
@@ -56,7 +56,7 @@ class _Connection:
     """An open connection, and where it leads to."""
 
     stream: IOStream
-    address: str
+    path: Path
     file: SocketFile
 
     def is_usable(self) -> bool:
@@ -64,7 +64,7 @@ class _Connection:
         if self.stream.closed():
             return False
         try:
-            if read_socket_file(self.address) != self.file:
+            if read_socket_file(self.path) != self.file:
                 return False
             self.stream.socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
@@ -145,13 +145,13 @@ class SocketClient:
 
     async def _open(self, request: HTTPRequest) -> _Connection:
         controller_launch.require_unix_sockets()
-        address = self._locate()
-        file = read_socket_file(address)
+        path = Path(self._locate())
+        file = read_socket_file(path)
         stream = IOStream(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         timer = _close_after(stream, request.connect_timeout, "Timeout while connecting")
         is_open = False
         try:
-            await stream.connect(address)
+            await stream.connect(str(path))
             is_open = True
         except StreamClosedError as error:
             raise _reason(error) from error
@@ -160,7 +160,7 @@ class SocketClient:
                 timer.cancel()
             if not is_open:
                 stream.close()
-        return _Connection(stream, address, file)
+        return _Connection(stream, path, file)
 
     def _store(self, connection: _Connection) -> None:
         loop = asyncio.get_running_loop()

@@ -72,7 +72,7 @@ def test_objects_have_their_keys_in_the_channel_as_from_a_store(root: Path) -> N
         ([], "s3://bucket/list is not a manifest. A manifest is a list"),
         ([{"prefix": "s3://bucket/"}], "it has a prefix but names no object"),
         ([{"prefix": "s3://bucket/data/"}, "none"], 'No S3 objects found under S3 URL "s3://bucket/data/none"'),
-        ([{"prefix": "s3://none/"}, "a"], 'No S3 objects found under S3 URL "s3://none/a"'),
+        ([{"prefix": "s3://none/"}, "a"], 'found under S3 URL "s3://none/a" .*There is no bucket none here'),
         ([{"prefix": "s3://bucket/data/"}, "../../../etc/passwd"], "may not be . or .."),
         ([{"prefix": "/etc/"}, "passwd"], "is not an S3 URI"),
     ],

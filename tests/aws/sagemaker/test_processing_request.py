@@ -83,6 +83,13 @@ def test_a_script_processor_runs_its_script_without_a_channel_for_it(root: Path)
     assert folder.code == Code(source=str(root / BUCKET / "job/code"), entry_point="prep.py")
 
 
+def test_a_script_that_is_not_its_input_is_named(root: Path) -> None:
+    text = refusal(a_request(["python3", f"{CODE}/none.py"], SCRIPT), root)
+    assert text == (
+        "AppSpecification.ContainerEntrypoint: none.py is not in the input code, which is the file prep.py alone."
+    )
+
+
 def test_a_framework_processor_runs_the_script_that_its_shell_script_names(root: Path) -> None:
     code = an_input("code", "job/source/sourcedir.tar.gz", f"{CODE}/")
     starter = an_input("entrypoint", "job/source/runproc.sh", ENTRY_POINT)

@@ -129,6 +129,38 @@ def test_a_channel_without_objects_is_refused_at_the_create(root: Path, key: str
     )
 
 
+def test_a_bucket_that_does_not_exist_here_is_named_with_the_way_to_those_of_aws(root: Path) -> None:
+    text = refusal(a_request(InputDataConfig=[a_channel("s3://theirs/data/")]), root)
+    assert text.startswith('No S3 objects found under S3 URL "s3://theirs/data/" given in input data source. There is')
+    assert f"no bucket theirs here: buckets are folders of {root}. To use those of AWS, run" in text
+
+
+def test_code_that_does_not_exist_is_named_by_its_hyperparameter(root: Path) -> None:
+    uri = f"s3://{BUCKET}/job/source/none.tar.gz"
+    parameters = sdk_parameters("job", uri)
+    assert refusal(a_request(HyperParameters=parameters), root) == (
+        f'No S3 objects found under S3 URL "{uri}" given in HyperParameters sagemaker_submit_directory.'
+    )
+
+
+@pytest.mark.parametrize(
+    ("resources", "count"),
+    [
+        ({"InstanceType": "ml.m5.large", "InstanceCount": 3}, 3),
+        ({"InstanceType": "ml.m5.large"}, 1),
+        ({"InstancePreferences": [{"InstanceType": "ml.m5.large", "InstanceCount": 2}]}, 2),
+    ],
+)
+def test_a_count_of_hosts_is_taken_as_it_is(root: Path, resources: dict[str, Any], count: int) -> None:
+    (group,) = translate(a_request(ResourceConfig=resources), root).groups
+    assert group.instance_count == count
+
+
+def test_no_hosts_are_refused(root: Path) -> None:
+    text = refusal(a_request(ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 0}), root)
+    assert text == "ResourceConfig.InstanceCount: 0 is not a number of hosts. It is 1 or more."
+
+
 @pytest.mark.parametrize("uri", ["s3://b/../../etc/passwd", "s3://../x", "/etc/passwd", "s3://b/a/./c", "s3:///x"])
 def test_no_uri_leads_out_of_the_buckets(root: Path, uri: str) -> None:
     assert "is not an S3 URI" in refusal(a_request(InputDataConfig=[a_channel(uri)]), root)

@@ -123,9 +123,17 @@ def _code(app: Mapping[str, Any], channels: Sequence[Channel]) -> tuple[Code, Di
 
 
 def _script(channel: Channel, name: str, command: tuple[str, ...], words: tuple[str, ...]) -> Code:
-    """Return the code of a processor: its input is the script alone, or a folder with it."""
+    """Return the code of a processor: its input is the script alone, or a folder with it.
+
+    :raises AwsError: its input is another file.
+    """
     if posixpath.basename(channel.source) == name:
         return Code(entry_point=channel.source, command=command, arguments=words)
+    if Path(channel.source).is_file() and not channel.source.endswith(".tar.gz"):
+        raise validation_error(
+            f"AppSpecification.ContainerEntrypoint: {name} is not in the input {channel.name}, which is the file "
+            f"{posixpath.basename(channel.source)} alone."
+        )
     return Code(source=channel.source, entry_point=name, command=command, arguments=words)
 
 

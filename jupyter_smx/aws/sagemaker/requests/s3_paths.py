@@ -11,6 +11,9 @@ from jupyter_smx.aws.sagemaker.errors import validation_error
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from jupyter_smx.aws.service import AwsError
+
+_INPUT = "input data source"
 _URI = re.compile(r"(?:https|s3)://(?P<bucket>[^/]+)/?(?P<key>.*)", re.DOTALL)
 _GLOB = re.compile(r"([*?[])")
 
@@ -51,18 +54,30 @@ def find_source(uri: str, root: Path | None, recorded: str = "") -> str:
         return path
     if not is_folder and _begins_a_name(path):
         return _GLOB.sub(r"[\1]", path) + "*"
-    raise validation_error(f'No S3 objects found under S3 URL "{recorded or uri}" given in input data source.')
+    raise _missing_error(recorded or uri, uri, root)
 
 
-def read_file(uri: str, root: Path | None) -> str:
-    """Return the path of an S3 URI that must be a file.
+def read_file(uri: str, root: Path | None, where: str = _INPUT) -> str:
+    """Return the path of an S3 URI that must be a file; ``where`` is the member that has it, for an error.
 
     :raises AwsError: there is no file.
     """
     path = local_path(uri, root)
     if root is not None and not os.path.isfile(path):  # noqa: PTH113 - text
-        raise validation_error(f'No S3 objects found under S3 URL "{uri}" given in input data source.')
+        raise _missing_error(uri, uri, root, where)
     return path
+
+
+def _missing_error(recorded: str, uri: str, root: Path, where: str = _INPUT) -> AwsError:
+    """Return the error of a URI without objects; clients compare its beginning."""
+    text = f'No S3 objects found under S3 URL "{recorded}" given in {where}.'
+    bucket, _ = split_uri(uri)
+    if not (root / bucket).is_dir():
+        text += (
+            f" There is no bucket {bucket} here: buckets are folders of {root}. To use those of AWS, run `jupyter smx "
+            "aws stop`, then `jupyter smx aws start --s3 aws`."
+        )
+    return validation_error(text)
 
 
 def _has_files(path: str) -> bool:

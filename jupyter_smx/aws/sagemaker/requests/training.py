@@ -168,7 +168,7 @@ def _source(place: str, channels: tuple[Channel, ...], here: TranslationContext)
                 f"HyperParameters: {DIRECTORY} {place!r} is not an S3 URI, and no folder of a channel."
             )
         split_uri(place)
-        return read_file(place, here.s3_root)
+        return read_file(place, here.s3_root, f"HyperParameters {DIRECTORY}")
     name, _, inner = place.removeprefix(_CHANNELS).partition("/")
     channel = next((channel for channel in channels if channel.name == name), None)
     if channel is None:
@@ -200,6 +200,9 @@ def _image(request: Mapping[str, Any], code: Code, here: TranslationContext) -> 
 def _groups(resources: Mapping[str, Any], here: TranslationContext) -> tuple[Groups, tuple[str, ...]]:
     """Return the instance groups, with a note for each type that another one stands for."""
     preferences = resources.get("InstancePreferences") or [{}]
+    count = resources.get("InstanceCount", preferences[0].get("InstanceCount", 1))
+    if count < 1 and not resources.get("InstanceGroups"):
+        raise validation_error(f"ResourceConfig.InstanceCount: {count} is not a number of hosts. It is 1 or more.")
     groups = tuple(
         InstanceGroup(
             name=each["InstanceGroupName"], instance_type=each["InstanceType"], instance_count=each["InstanceCount"]
@@ -208,7 +211,7 @@ def _groups(resources: Mapping[str, Any], here: TranslationContext) -> tuple[Gro
     ) or (
         InstanceGroup(
             instance_type=resources.get("InstanceType") or preferences[0].get("InstanceType") or "local",
-            instance_count=resources.get("InstanceCount") or preferences[0].get("InstanceCount") or 1,
+            instance_count=count,
         ),
     )
     chosen = [choose_type(group.instance_type, here.instance_types) for group in groups]

@@ -196,7 +196,7 @@ def make_job_services(settings: SmxAws, buckets: Path, endpoint: Endpoint) -> tu
         hold=settings.hold,
     )
     controller = ControllerClient()
-    records = ControllerRecords(controller.connection)
+    records = ControllerRecords(controller)
     return (
         make_sagemaker(controller, sagemaker, time.time, time.monotonic),
         make_logs(records),

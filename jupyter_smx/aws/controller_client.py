@@ -65,7 +65,7 @@ class ControllerClient:
 
         :raises SmxError: the controller refuses the request, or cannot be reached.
         """
-        return await self._request("submit_job", Job, body={"id": job_id, "spec": spec})
+        return await self.request("submit_job", Job, body={"id": job_id, "spec": spec})
 
     async def job(self, ref: str, wait: float = 0.0) -> BilledJob:
         """Read a job by id or name when it has ended, or as it is after ``wait`` seconds.
@@ -80,7 +80,7 @@ class ControllerClient:
         """List a page of jobs, newest first; ``before`` is the id of the last job of the page before it."""
         query = {"limit": str(limit)} | ({"before": before} if before else {})
         query |= {"status": status.value} if status else {}
-        return (await self._request("list_jobs", _Jobs, query=query)).jobs
+        return (await self.request("list_jobs", _Jobs, query=query)).jobs
 
     async def all_summaries(self) -> list[JobSummary]:
         """List all jobs, newest first."""
@@ -93,7 +93,7 @@ class ControllerClient:
 
     async def stop(self, ref: str) -> Job:
         """Request a job's stop; a finished job is returned unchanged."""
-        return await self._request("stop_job", Job, ref)
+        return await self.request("stop_job", Job, ref)
 
     async def delete(self, ref: str) -> None:
         """Delete a finished job and its files.
@@ -104,25 +104,25 @@ class ControllerClient:
 
     async def pools(self) -> tuple[PoolSummary, ...]:
         """List live pools."""
-        return (await self._request("list_pools", _Pools)).pools
+        return (await self.request("list_pools", _Pools)).pools
 
     async def set_keep_alive(self, ref: str, seconds: int) -> Job:
         """Keep the pool of a job for ``seconds`` after it or, once it has ended, from now; 0 releases the pool.
 
         :raises ResourceInUseError: it has ended, and retains no pool.
         """
-        return await self._request("update_job", Job, ref, body={"keep_alive": seconds})
+        return await self.request("update_job", Job, ref, body={"keep_alive": seconds})
 
     async def engine_info(self, engine: str) -> EngineInfo:
         """Return the facts of an engine; one request for each."""
         if engine not in self._engine_infos:
-            self._engine_infos[engine] = await self._request("get_engine", EngineInfo, engine)
+            self._engine_infos[engine] = await self.request("get_engine", EngineInfo, engine)
         return self._engine_infos[engine]
 
     async def instance_types(self, engine: str) -> tuple[str, ...]:
         """Name the instance types that jobs of an engine may request; one request for each engine."""
         if engine not in self._instance_types:
-            listing = await self._request("list_instance_types", TypesListing)
+            listing = await self.request("list_instance_types", TypesListing)
             kinds = (*listing.instance_types, *listing.engines.get(engine, ()))
             self._instance_types[engine] = tuple(dict.fromkeys(kind.name for kind in kinds))
         return self._instance_types[engine]
@@ -131,7 +131,7 @@ class ControllerClient:
         """Close the connection; requests under way end as unavailable."""
         self.connection.close()
 
-    async def _request(
+    async def request(
         self,
         action: Action,
         kind: type[_Model],
@@ -140,6 +140,10 @@ class ControllerClient:
         query: Mapping[str, str] | None = None,
         body: object = None,
     ) -> _Model:
+        """Send a request of a route, and return its answer.
+
+        :raises SmxError: the controller refuses the request, cannot be reached, or has another version.
+        """
         return _decode(await self._send(action, ref, query=query, body=body), kind)
 
     async def _send(

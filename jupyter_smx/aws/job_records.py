@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
-from urllib.parse import quote
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import msgspec
-
-from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError, UnavailableError, from_body
-from jupyter_smx.model.http_routes import METHODS, controller_path
+from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.records.job import Job, JobSummary
 from jupyter_smx.model.results.log_lines import LogLines
 from jupyter_smx.model.results.progress import JobMetrics
@@ -18,10 +13,7 @@ from jupyter_smx.model.results.usage import JobUsage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jupyter_smx.model.http_routes import Action
-    from jupyter_smx.server.connection import ControllerConnection
-
-_Model = TypeVar("_Model")
+    from jupyter_smx.aws.controller_client import ControllerClient
 
 
 class JobRecords(Protocol):
@@ -43,15 +35,11 @@ class JobRecords(Protocol):
         """Return the resource usage of one run of a job."""
 
 
-class _Jobs(msgspec.Struct, frozen=True):
-    jobs: tuple[JobSummary, ...]
-
-
 class ControllerRecords:
     """Reads the records of the controller, which is started if none runs."""
 
-    def __init__(self, connection: ControllerConnection) -> None:
-        self._connection = connection
+    def __init__(self, controller: ControllerClient) -> None:
+        self._controller = controller
 
     async def find(self, name: str) -> Job | None:
         """Return the job of exactly this name, or None.
@@ -59,42 +47,26 @@ class ControllerRecords:
         :raises SmxError: the controller cannot be reached.
         """
         try:
-            job = await self._read("get_job", Job, name)
+            job = await self._controller.request("get_job", Job, name)
         except ResourceNotFoundError:
             return None
         return job if job.name == name else None  # an id, or a base name, also finds a job
 
     async def summaries(self, limit: int, before: str = "") -> tuple[JobSummary, ...]:
         """List a page of jobs, newest first; ``before`` is the id of the last job of the page before it."""
-        query = {"limit": str(limit)} | ({"before": before} if before else {})
-        return (await self._read("list_jobs", _Jobs, query=query)).jobs
+        return await self._controller.summaries(limit, before)
 
     async def log_lines(self, job_id: str, query: Mapping[str, str]) -> LogLines:
         """Read lines of a log; ``query`` has the parameters of the controller's route."""
-        return await self._read("read_log_lines", LogLines, job_id, query)
+        return await self._controller.request("read_log_lines", LogLines, job_id, query=query)
 
     async def metrics(self, job_id: str, attempt: int) -> JobMetrics:
         """Return the values that one run of a job printed."""
-        return await self._read("get_metrics", JobMetrics, job_id, {"attempt": str(attempt)})
+        return await self._controller.request("get_metrics", JobMetrics, job_id, query={"attempt": str(attempt)})
 
     async def usage(self, job_id: str, attempt: int) -> JobUsage:
         """Return the resource usage of one run of a job."""
-        return await self._read("get_usage", JobUsage, job_id, {"attempt": str(attempt)})
-
-    async def _read(
-        self, action: Action, kind: type[_Model], ref: str = "", query: Mapping[str, str] | None = None
-    ) -> _Model:
-        path = controller_path(action, quote(ref, safe=""))
-        answer = await self._connection.request(METHODS[action], path, query=query, on_lost="start")
-        try:
-            if answer.code >= HTTPStatus.BAD_REQUEST:
-                raise from_body(msgspec.json.decode(answer.body, type=ErrorBody))
-            return msgspec.json.decode(answer.body, type=kind)
-        except msgspec.DecodeError as error:
-            raise UnavailableError(
-                f"The controller gave an invalid {kind.__name__}: {error}.",
-                cure="It may have another version. Check it with `jupyter smx doctor`.",
-            ) from error
+        return await self._controller.request("get_usage", JobUsage, job_id, query={"attempt": str(attempt)})
 
 
 class ListedJob(NamedTuple):

@@ -15,6 +15,7 @@ from aws.recorded_jobs import CALLER
 
 from jupyter_smx import controller_launch
 from jupyter_smx.aws.cloudwatch.service import make_service as make_cloudwatch
+from jupyter_smx.aws.controller_client import ControllerClient
 from jupyter_smx.aws.job_records import ControllerRecords
 from jupyter_smx.aws.logs.service import make_service
 from jupyter_smx.aws.service import AwsError
@@ -64,7 +65,7 @@ class RealJob:
         self.begin = time.time()
         self._pipe = pipe
         os.mkfifo(pipe)
-        records = ControllerRecords(connection)
+        records = ControllerRecords(ControllerClient(connection))
         self.logs, self.cloudwatch = make_service(records), make_cloudwatch(records)
 
     async def submit(self) -> None:

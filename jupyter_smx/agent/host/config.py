@@ -137,7 +137,8 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
 def granted_gpus(raw: Dict[str, Any], variables: Mapping[str, str]) -> int:
     """Return the number of GPUs of a host: by the variable of its scheduler, or else by its description; pure.
 
-    A scheduler may grant more than was asked for, as with a node for each host alone.
+    The variable counts what the step of the agent has, which its jobs see. On a node that a Slurm job has alone that
+    may be less than the GPUs of the job: steps get those of its request.
     """
     text = variables.get(str(raw.get("gpus_variable") or ""), "")
     return int(text) if text.isdecimal() else int(raw.get("gpus") or 0)

@@ -59,4 +59,6 @@ def test_a_job_sees_and_counts_the_gpus_that_slurm_granted(slurm_controller: Slu
     gate.touch()
     assert seen(first) == ["1", "0", "1", "0"]
     assert seen(submit(slurm_controller, gres="gpu:2")) == ["2", "0,1", "2", "0,1"]
+    # The job has both then, its step has what was requested.
+    assert seen(submit(slurm_controller, gres="gpu:1", exclusive="true")) == ["1", "0", "1", "0"]
     assert seen(submit(slurm_controller)) == ["0", None, None, None]

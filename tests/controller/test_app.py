@@ -117,7 +117,7 @@ def exchange(connection: http.client.HTTPConnection) -> tuple[int, dict[str, str
 
 def test_a_request_after_sigterm_is_left_to_the_next_controller(controllers: Controllers) -> None:
     process = controllers.ready()
-    connection = Unix(controller_launch.socket_path())
+    connection = Unix(Path(controller_launch.socket_address()))
     connection.request("GET", "/v1/")
     assert exchange(connection)[2]["pid"] == process.pid
     process.send_signal(signal.SIGSTOP)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING
 
 import pytest
+
+from jupyter_smx.testing.wheels import write_wheel
 
 if TYPE_CHECKING:
     from aws_client import AwsClient
@@ -94,8 +97,11 @@ def test_a_framework_processor_brings_its_folder_and_requirements(processing: Aw
     folder = processing.folder / "src"
     folder.mkdir()
     (folder / "helper.py").write_text("ANSWER = 42\n", encoding="utf-8")
+    wheels = processing.folder / "wheels"
+    write_wheel(wheels, "beta", "1.5")
+    (folder / "requirements.txt").write_text(f"--no-index\n--find-links {wheels}\nbeta\n", encoding="utf-8")
     (folder / "main.py").write_text(
-        "import helper, sys\nprint('answer', helper.ANSWER, sys.argv[1:])\n", encoding="utf-8"
+        "import beta, helper, sys\nprint('answer', helper.ANSWER, beta.version, sys.argv[1:])\n", encoding="utf-8"
     )
     ran = processing.run(
         """
@@ -109,4 +115,5 @@ result = made.latest_job.describe()["ProcessingJobStatus"]
 """
     )
     assert ran.result == "Completed"
-    assert "answer 42 ['--all']" in ran.output
+    assert "answer 42 1.5 ['--all']" in ran.output
+    assert importlib.util.find_spec("beta") is None, "the job has it, and not the Python of the front"

@@ -97,9 +97,12 @@ async def _run(settings: SmxAws, lock: SingletonLock) -> None:
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     lock.write(settings.s3, "match" if settings.match_images else "note")
     _log.info("The front for clients of AWS listens at %s, process %d.", endpoint.url, os.getpid())
-    cleanup = asyncio.create_task(_request_cleanup().repeat())
-    await _wait_end(ended, _front_files())
-    cleanup.cancel()
+    is_shared = controller_launch.locate_data().has_local_records
+    # Fronts of other machines have their requests in a shared folder, too, and no controller has the jobs of all.
+    cleanup = None if is_shared else asyncio.create_task(_request_cleanup().repeat())
+    await _wait_end(ended, _front_files(is_shared=is_shared))
+    if cleanup is not None:
+        cleanup.cancel()
     server.stop()
     try:
         await asyncio.wait_for(server.close_all_connections(), _DRAIN_LIMIT)
@@ -117,16 +120,15 @@ def _sagemaker_folder() -> Path:
     return controller_launch.chosen_data_dir() / "aws"
 
 
-def _front_files() -> FrontFiles:
-    deleted = "its data folder was deleted"
-    return FrontFiles(
-        {
-            controller_launch.data_dir(): deleted,
-            controller_launch.chosen_data_dir(): deleted,
-            lock_path(): "its lock was deleted or replaced",
-            endpoint_path(): "the file with its port and key was deleted or replaced",
-        }
-    )
+def _front_files(*, is_shared: bool) -> FrontFiles:
+    """Watch what is on a local disk: files of a network file system may get another inode, or hold up the front."""
+    losses = {
+        controller_launch.data_dir(): "its data folder was deleted",
+        lock_path(): "its lock was deleted or replaced",
+    }
+    if not is_shared:
+        losses[endpoint_path()] = "the file with its port and key was deleted or replaced"
+    return FrontFiles(losses)
 
 
 async def _wait_end(ended: asyncio.Event, files: FrontFiles) -> None:

@@ -1,7 +1,7 @@
 """Delete the requests of jobs that the controller does not have any more, since they may have secrets.
 
 A job is also deleted by a user or by the controller's own rules, of which the front gets no notice. It looks at its
-start and every ten minutes, while it has requests and a controller listens; it starts none for this.
+start and every hour, while it has old requests and a controller listens; it starts none for this.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.errors import ResourceNotFoundError, SmxError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_PERIOD = 600.0
+_PERIOD = 3_600.0
+"""Seconds between two looks; longer than a controller is idle before it ends, or each look would keep it alive."""
 _NEW = 3_600.0
 """Seconds for which the request of a job that the controller does not have is kept: it may be creating that job."""
 
@@ -45,17 +46,32 @@ class RequestCleanup:
         while True:
             try:
                 await self.delete_old()
-            except SmxError as error:
+            except (SmxError, OSError) as error:
                 _log.info("Old requests were not deleted: %s", error)
             await pause(_PERIOD)
 
     async def delete_old(self) -> None:
         """Delete the requests of jobs that do not exist, if a controller listens.
 
-        :raises SmxError: the controller does not list its jobs.
+        A list may lack a job that was deleted or damaged meanwhile, so each job that it lacks is read by its id.
+
+        :raises SmxError: the controller does not answer.
+        :raises OSError: the folder of the requests cannot be read.
         """
-        if self._requests.is_empty() or not self._is_listening():
+        old = await asyncio.to_thread(self._requests.jobs_before, self._clock() - _NEW)
+        if not old or not await asyncio.to_thread(self._is_listening):
             return
-        started = self._clock()
-        known = {job.id for job in await self._controller.all_summaries()}
-        await asyncio.to_thread(self._requests.delete_others, known, started - _NEW)
+        try:
+            old -= {job.id for job in await self._controller.all_summaries()}
+            for job in sorted(old):
+                if not await self._exists(job):
+                    await asyncio.to_thread(self._requests.delete, job)
+        finally:
+            self._controller.close()
+
+    async def _exists(self, job: str) -> bool:
+        try:
+            await self._controller.job(job)
+        except ResourceNotFoundError:
+            return False
+        return True

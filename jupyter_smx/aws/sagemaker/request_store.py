@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Container
     from pathlib import Path
 
 _ID_DIGITS = 32
@@ -49,10 +48,6 @@ class RequestStore:
     def has(self, job: str) -> bool:
         """Return True if something is kept of a job."""
         return self._path(job).exists()
-
-    def is_empty(self) -> bool:
-        """Return True if nothing is kept of any job."""
-        return next(self._folder.glob("*"), None) is None
 
     def read(self, job: str) -> StoredRequest:
         """Return what is kept of a job; an empty one for a job that was not submitted here."""
@@ -98,25 +93,24 @@ class RequestStore:
         self.write(job, replace(self.read(job), keep_alive=seconds))
 
     def delete(self, job: str) -> None:
-        """Delete what is kept of a job, if there is anything."""
-        self._path(job).unlink(missing_ok=True)
+        """Delete what is kept of a job, with the draft of a front that was killed; what cannot be deleted stays."""
         shutil.rmtree(self.inputs_folder(job), ignore_errors=True)
+        for path in self._folder.glob(f"{job}.*"):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
     def inputs_folder(self, job: str) -> Path:
         """Return the folder for the objects of a job's manifests."""
         return self._folder / f"{job}.inputs"
 
-    def delete_others(self, known: Container[str], before: float) -> None:
-        """Delete what is kept of jobs that do not exist any more, since it may have secrets.
-
-        A file that was written after ``before``, in seconds since the epoch, may be of a job that is being created.
-        """
-        with contextlib.suppress(OSError):  # a file that stays is deleted after the next look
-            for path in self._folder.glob("*"):
-                job = path.name.partition(".")[0]
-                if job not in known and path.stat().st_mtime < before:
-                    self.delete(job)
-                    path.unlink(missing_ok=True)  # the draft of a front that was killed
+    def jobs_before(self, moment: float) -> set[str]:
+        """Return the ids of jobs of which nothing was written since ``moment``, in seconds since the epoch."""
+        written: dict[str, float] = {}
+        for path in self._folder.glob("*"):
+            job = path.name.partition(".")[0]
+            with contextlib.suppress(FileNotFoundError):  # a draft that was just renamed
+                written[job] = max(path.stat().st_mtime, written.get(job, 0.0))
+        return {job for job, at in written.items() if at < moment}
 
     def _path(self, job: str) -> Path:
         return self._folder / f"{job}.json"

@@ -66,3 +66,18 @@ async def test_the_front_waits_for_a_signal_and_leaves_without_a_file(
     with caplog.at_level(logging.WARNING):
         await asyncio.wait_for(waiting, 30)
     assert "no lock; the front leaves" in caplog.text
+
+
+def test_a_front_with_a_shared_folder_watches_local_files_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(app.controller_launch, "data_dir", lambda: tmp_path)
+    monkeypatch.setattr(app, "endpoint_path", lambda: tmp_path / "aws.json")
+    (tmp_path / "aws.lock").touch()
+    (tmp_path / "aws.json").touch()
+    own, shared = app._front_files(is_shared=False), app._front_files(is_shared=True)
+    (tmp_path / "aws.json").unlink()
+    assert "port and key" in own.find_loss()
+    assert shared.find_loss() == ""
+    (tmp_path / "aws.lock").unlink()
+    assert "its lock" in shared.find_loss()

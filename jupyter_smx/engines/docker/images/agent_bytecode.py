@@ -18,6 +18,7 @@ import msgspec
 from jupyter_smx.engines.docker.containers import container_spec, probe_container
 from jupyter_smx.engines.docker.daemon.daemon_client import DaemonError
 from jupyter_smx.engines.machine import agent_zipapp
+from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,8 +55,11 @@ def is_needed(magic: str) -> bool:
 
 def archive_path(data_dir: Path, image: str, magic: str) -> Path:
     """Return the path of the agent's archive for an image, by the image's id and the magic number of its Python."""
-    name = agent_zipapp.file_name().removesuffix(".pyz")
-    return data_dir / "images" / image.rpartition(":")[2] / f"{name}-{magic}.pyz"
+    return data_dir / "images" / image.rpartition(":")[2] / f"{_version_name()}-{magic}.pyz"
+
+
+def _version_name() -> str:
+    return agent_zipapp.file_name().removesuffix(".pyz")
 
 
 def container_config(command: Sequence[str], config: Mapping[str, Any], archive: Path) -> dict[str, Any]:
@@ -74,17 +78,15 @@ async def provide(
 ) -> str:
     """Write the archive with bytecode for an image's Python to ``target``, unless it exists; return its path.
 
-    ``command`` starts that Python in a probe container that is made by ``config``. If the agent cannot be compiled
-    there, the result is "", and each host compiles the usual archive for itself.
-
-    :raises UnavailableError: the daemon does not answer.
+    ``command`` starts that Python in a probe container that is made by ``config``. If that fails, or the daemon does
+    not answer, the result is "": each host compiles the usual archive for itself.
     """
     try:
         if not await asyncio.to_thread(target.is_file):
             archive = await asyncio.to_thread(_usual_archive, target.parents[2])
             output = await _compile(daemon, under_way, container_config(command, config, archive))
             await asyncio.to_thread(_write, target, output, magic)
-    except (DaemonError, asyncio.TimeoutError, ValueError, OSError) as problem:
+    except (DaemonError, UnavailableError, asyncio.TimeoutError, ValueError, OSError) as problem:
         why = str(problem) or type(problem).__name__
         _log.warning("The agent was not compiled for image %s: %s", target.parent.name[:12], why)
         return ""
@@ -92,6 +94,7 @@ async def provide(
 
 
 def _usual_archive(data_dir: Path) -> Path:
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # an inspection may come before the first host
     archive = agent_zipapp.write_archive(data_dir)
     archive.chmod(0o644)
     return archive
@@ -142,6 +145,7 @@ def _write(target: Path, output: bytes, magic: str) -> None:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+    version = f"{_version_name()}-"
     for path in target.parent.glob("agent-*.pyz"):
-        if path != target:  # of an earlier version of the agent, or of another user's Python in this image
+        if not path.name.startswith(version):  # another Python of this image has one, which hosts may be about to mount
             path.unlink(missing_ok=True)

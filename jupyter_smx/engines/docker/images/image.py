@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -138,6 +139,7 @@ class Images:
         self._can_own_files = can_own_files
         self._arch = ""
         self._copy_lock = asyncio.Lock()
+        self._compile_locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
         self.under_way: set[str] = set()
         """Names of the containers that look at an image now."""
 
@@ -263,7 +265,8 @@ class Images:
         config = probe_container.container_config(search.image, words, search.user, self._labels, self._daemon.kind)
         if search.entrypoint:
             probe_container.prepare_entrypoint(config, search.workdir)
-        async with self._copy_lock:  # two names, or settings, of one image may be examined at the same time
+        # Two names, or settings, of one image may be examined at the same time; other images do not wait for it.
+        async with self._compile_locks.setdefault(target, asyncio.Lock()):
             return await agent_bytecode.provide(self._daemon, self.under_way, target, magic, words, config)
 
     def _problem(self, name: str) -> python_errors.ImageProblem:

@@ -7,6 +7,7 @@ import os
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakValueDictionary
 
 from jupyter_smx import controller_launch
 from jupyter_smx.agent.contract.platform_variables import format_arn
@@ -42,6 +43,8 @@ class NamedJobs:
     monotonic: Callable[[], float]
     requests: RequestStore
     first: FirstDescribes = field(default_factory=FirstDescribes)
+    _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
+    """Locks of jobs that are being created, by id; one is dropped when no attempt holds or waits for it."""
 
     async def find(self, kind: Kind, name: str) -> BilledJob | None:
         """Return the job of a kind with exactly this name; None if there is none."""
@@ -125,17 +128,34 @@ class NamedJobs:
         """
         arn = format_arn(kind, name, caller.region)
         job = job_id(kind, name, caller.invocation_id or secrets.token_hex())
-        if self.requests.has(job) and await self._is_repeated_call(kind, name, job, request, arn):
-            return arn
+        # Attempts of one call share the folder of its inputs: the second one looks at what the first one stored.
+        async with self._locks.setdefault(job, asyncio.Lock()):
+            if self.requests.has(job) and await self._is_repeated_call(kind, name, job, request, arn):
+                return arn
+            await self._create(kind, job, request, translate, caller.region, arn)
+        self.first.add(job)
+        return arn
+
+    async def _create(
+        self,
+        kind: Kind,
+        job: str,
+        request: dict[str, Any],
+        translate: Callable[[Mapping[str, Any], TranslationContext], TranslatedRequest],
+        region: str,
+        arn: str,
+    ) -> None:
+        """Turn a request into a job under the id ``job``, and submit it.
+
+        :raises AwsError: as :meth:`create`.
+        """
         try:
             found = await asyncio.to_thread(translate, request, await self.context())  # it reads folders of channels
             inputs = self.requests.inputs_folder(job)
             found = await asyncio.to_thread(link_manifests, found, self.settings.s3_root, inputs)
             info = await self.controller.engine_info(self.settings.engine)
             interpreters = info.interpreters
-            found = await asyncio.to_thread(
-                lead_clients, found, self.settings, info.aws_front, caller.region, os.environ
-            )
+            found = await asyncio.to_thread(lead_clients, found, self.settings, info.aws_front, region, os.environ)
             now = self.clock()
             spec = await asyncio.to_thread(build_spec, found, controller_launch.data_dir(), now, interpreters)
             tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
@@ -143,8 +163,6 @@ class NamedJobs:
             await self._submit(kind, job, spec, arn)
         except SmxError as error:
             raise aws_error(error, kind) from error
-        self.first.add(job)
-        return arn
 
     async def _submit(self, kind: Kind, job: str, spec: JobSpec, arn: str) -> None:
         """Submit a job; if it is refused, delete what was kept of its request.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from jupyter_smx import controller_launch
 from jupyter_smx.aws.sagemaker.jobs import NamedJobs
@@ -17,12 +21,12 @@ from jupyter_smx.aws.sagemaker.requests import s3_paths
 from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest
 from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
 from jupyter_smx.aws.service import AwsError, Caller
-from jupyter_smx.model.errors import ResourceInUseError
+from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError
 from jupyter_smx.model.results.reports import EngineInfo
+from jupyter_smx.model.spec.channel import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from jupyter_smx.aws.controller_client import ControllerClient
 
@@ -39,8 +43,8 @@ class FakeController:
         return ()
 
 
-def named_jobs(folder: Path, controller: object) -> NamedJobs:
-    settings = SageMakerSettings(data_folder=folder)
+def named_jobs(folder: Path, controller: object, s3_root: Path | None = None) -> NamedJobs:
+    settings = SageMakerSettings(data_folder=folder, s3_root=s3_root)
     store = RequestStore(folder / "requests")
     return NamedJobs(cast("ControllerClient", controller), settings, lambda: 1.0, lambda: 1.0, store)
 
@@ -113,3 +117,58 @@ async def test_the_error_of_a_taken_name_has_the_arn_of_the_job_that_has_it(
     with pytest.raises(AwsError, match=f"Processing job names .* a {kind} job .*:us-east-1:.*:{kind}-job/a") as caught:
         await jobs.create("process", "a", {}, a_command, CALLER)
     assert caught.value.code == "ResourceInUse"
+
+
+def names(folder: str) -> list[str]:
+    return [path.name for path in Path(folder).iterdir()]
+
+
+class SlowSubmission(FakeController):
+    """Accepts the first job after ``answer`` is set."""
+
+    def __init__(self) -> None:
+        self.submitted, self.answer = asyncio.Event(), asyncio.Event()
+        self.jobs: dict[str, Any] = {}
+
+    async def submit(self, job: str, spec: Any) -> None:
+        self.submitted.set()
+        await self.answer.wait()
+        self.jobs[job] = spec
+
+    async def job(self, _name: str) -> Any:
+        if not self.jobs:
+            raise ResourceNotFoundError("there is no job")
+        ((job, _),) = self.jobs.items()
+        return SimpleNamespace(job=SimpleNamespace(name="a", id=job, spec=SimpleNamespace(kind="train")))
+
+
+@pytest.mark.parametrize("request_of_second", [{"Seed": 1}, {"Seed": 2}])
+async def test_attempts_of_one_call_create_its_inputs_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_of_second: dict[str, Any]
+) -> None:
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "smx"))
+    bucket = tmp_path / "s3" / "bucket"
+    bucket.mkdir(parents=True)
+    (bucket / "a").touch()
+    (bucket / "list").write_text(json.dumps([{"prefix": "s3://bucket/"}, "a"]))
+    translated: list[Any] = []
+
+    def translate(request: Any, *_: Any) -> TranslatedRequest:
+        translated.append(request)
+        (bucket / "list").write_text("[]" if len(translated) > 1 else (bucket / "list").read_text())
+        channel = Channel(name="train", source=str(bucket / "list"), data_type="ManifestFile")
+        return replace(a_command(), channels=(channel,))
+
+    controller = SlowSubmission()
+    jobs = named_jobs(tmp_path, controller, tmp_path / "s3")
+    first = asyncio.ensure_future(jobs.create("train", "a", {"Seed": 1}, translate, CALLER))
+    await controller.submitted.wait()
+    second = asyncio.ensure_future(jobs.create("train", "a", request_of_second, translate, CALLER))
+    controller.answer.set()
+    arn, answer = await asyncio.gather(first, second, return_exceptions=True)
+    assert str(arn).endswith("training-job/a")
+    assert answer == arn if request_of_second == {"Seed": 1} else "already exists" in str(answer)
+    assert translated == [{"Seed": 1}]
+    ((_, spec),) = controller.jobs.items()
+    assert names(spec.channels[0].source) == ["a"]
+    assert not jobs._locks, "no attempt holds or waits for one"

@@ -83,6 +83,32 @@ def test_what_is_no_manifest_or_no_object_is_refused(root: Path, manifest: Any, 
     assert not (root.parent / "inputs").exists()
 
 
+def test_an_object_out_of_its_bucket_is_refused_as_by_s3(root: Path) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("[]")
+    (root / "bucket" / "file").symlink_to(outside / "secret")
+    (root / "bucket" / "folder").symlink_to(outside)
+    (root / "bucket" / "inside").symlink_to(root / "bucket" / "data" / "a")
+    for key in ("file", "folder/secret"):
+        with pytest.raises(AwsError, match=f"s3://bucket/{key}: The key '{key}' leads out of the bucket by a link"):
+            link(root, [{"prefix": "s3://bucket/"}, "data/a", key])
+        assert not (root.parent / "inputs").exists()
+    assert (link(root, [{"prefix": "s3://bucket/"}, "inside"]) / "inside").samefile(root / "bucket" / "data" / "a")
+    (root / "bucket" / "list").unlink()
+    (root / "bucket" / "list").symlink_to(outside / "secret")
+    with pytest.raises(AwsError, match="The key 'list' leads out of the bucket"):
+        link(root, [{"prefix": "s3://bucket/"}, "data/a"])
+
+
+def test_a_name_that_leads_out_of_the_channel_is_refused(root: Path) -> None:
+    (root / "bucket..").mkdir()
+    (root / "bucket.." / "x").touch()
+    with pytest.raises(AwsError, match=r"parts of the name '\.\./x' may not be \. or \.\."):
+        link(root, [{"prefix": "s3://bucket"}, "../x"])
+    assert not (root.parent / "inputs").exists()
+
+
 def test_a_manifest_that_does_not_exist_or_is_not_text_is_refused(root: Path) -> None:
     for uri in ("s3://bucket/none", "s3://bucket/data"):
         with pytest.raises(AwsError, match=f'No S3 objects found under S3 URL "{uri}"'):

@@ -48,7 +48,7 @@ class S3Storage:
         path = "/".join((folder, *split_key(key).names))
         parent = os.path.realpath(os.path.dirname(path))
         if not is_below(parent, os.path.realpath(folder)):
-            raise AwsError("AccessDenied", f"The key {key!r} leads out of the bucket by a link, which is refused.", 403)
+            raise AwsError("AccessDenied", leaving_text(key), 403)
         return path
 
     def state_path(self, bucket: str) -> str:
@@ -75,3 +75,8 @@ def temporary_folder(root: Path, machine: str) -> str:
 def is_below(path: str, folder: str) -> bool:
     """Return True if a real path is a real folder or lies in it."""
     return path == folder or path.startswith(f"{folder}/")
+
+
+def leaving_text(key: str) -> str:
+    """Return the sentence of the refusal of a key whose link leads out of its bucket."""
+    return f"The key {key!r} leads out of the bucket by a link, which is refused."

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.agent.stores.objects import ObjectsError, parse_manifest
+from jupyter_smx.aws.s3.storage.layout import is_below, leaving_text
 from jupyter_smx.aws.sagemaker.errors import unsupported_error, validation_error
-from jupyter_smx.aws.sagemaker.requests.s3_paths import read_file
+from jupyter_smx.aws.sagemaker.requests.s3_paths import read_file, split_uri
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ def link_manifests(found: TranslatedRequest, root: Path | None, folder: Path) ->
 def _link_channel(channel: Channel, root: Path, folder: Path) -> Channel:
     uri = f"s3://{Path(channel.source).relative_to(root)}"
     try:
-        text = Path(channel.source).read_text(encoding="utf-8")
-        objects = [(read_file(url, root), name) for url, name in parse_manifest(text, uri)]
+        text = Path(_find_file(uri, root)).read_text(encoding="utf-8")
+        objects = [(_find_file(url, root), _check_name(name, uri)) for url, name in parse_manifest(text, uri)]
     except UnicodeDecodeError:
         raise validation_error(f"{uri} is not a manifest: it is not text in UTF-8.") from None
     except ObjectsError as error:
@@ -65,10 +66,29 @@ def _link_channel(channel: Channel, root: Path, folder: Path) -> Channel:
     return replace(channel, source=str(folder), data_type="S3Prefix")
 
 
+def _find_file(uri: str, root: Path) -> str:
+    """Return the real path of an object.
+
+    :raises AwsError: there is none, or a link leads out of the bucket, for which S3 has no such object either.
+    """
+    path = os.path.realpath(read_file(uri, root))
+    bucket, key = split_uri(uri)
+    if not is_below(path, os.path.realpath(root / bucket)):
+        raise validation_error(f"{uri}: {leaving_text(key)}")
+    return path
+
+
+def _check_name(name: str, uri: str) -> str:
+    """Return the name of an object in its channel, which differs from its key if the prefix ends in the bucket."""
+    if {".", ".."}.intersection(name.split("/")):
+        raise validation_error(f"{uri} is not a manifest here: parts of the name {name!r} may not be . or ..")
+    return name
+
+
 def _link(path: str, link: Path) -> None:
     link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not link.exists():  # a manifest may name an object twice
-        os.link(os.path.realpath(path), link)
+        os.link(path, link)
 
 
 def _link_error(channel: str, folder: Path, error: OSError) -> Exception:

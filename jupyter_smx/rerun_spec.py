@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def spec_for_rerun(record: Job, submitted_at: float) -> JobSpec:
     """Give the request of a job for another run.
 
-    :raises ResourceNotFoundError: the variables that it was sent, or its folder of code, are gone.
+    :raises ResourceNotFoundError: its sent variables, its folder of code, or the objects of its manifests are gone.
     """
     return make_rerun_spec(record, submitted_at, source_archive(record))
 
@@ -39,10 +39,11 @@ def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobS
 
     ``kept_source`` is the archive of the job's folder of code that lies with its outputs.
 
-    :raises ResourceNotFoundError: the variables that it was sent, or its folder of code, are gone.
+    :raises ResourceNotFoundError: its sent variables, its folder of code, or the objects of its manifests are gone.
     :raises UnavailableError: the disk does not take its folder of code now.
     """
     spec = record.spec
+    _check_manifests(record)
     for sent in (spec.shared, spec.send):
         if sent is not None and not touch(sent.path):
             raise ResourceNotFoundError(
@@ -72,6 +73,26 @@ def make_rerun_spec(record: Job, submitted_at: float, kept_source: Path) -> JobS
                 cure=f"Submit the job again from {spec.source_dir.folder or 'its folders of code'}.",
             )
     return _renew_front(msgspec.structs.replace(spec, submitted_at=submitted_at, array=None, job_name=""))
+
+
+def _check_manifests(record: Job) -> None:
+    """Check that the objects of manifests that the front for clients of AWS linked are still there.
+
+    :raises ResourceNotFoundError: they were deleted with the job of the first run.
+    """
+    # RequestStore.inputs_folder has these names; only the front itself may import it.
+    requests = controller_launch.chosen_data_dir() / "aws" / "requests"
+    for channel in record.spec.channels:
+        folder = Path(channel.source)
+        if folder.parent.suffix == ".inputs" and folder.parents[1] == requests and not folder.is_dir():
+            raise ResourceNotFoundError(
+                f"{record.name} cannot run again: the objects of the manifest of channel {channel.name} were deleted "
+                "with the first job.",
+                field="channels",
+                value=channel.source,
+                rule="The objects of a manifest are stored with the job that its client created.",
+                cure="Create the job again with its client.",
+            )
 
 
 def _renew_front(spec: JobSpec) -> JobSpec:

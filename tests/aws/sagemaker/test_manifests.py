@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jupyter_smx import controller_launch
+from jupyter_smx.aws.sagemaker.request_store import RequestStore
 from jupyter_smx.aws.sagemaker.requests.channels import training_channel
 from jupyter_smx.aws.sagemaker.requests.manifests import link_manifests
 from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest
+from jupyter_smx.aws.sagemaker.service import REQUESTS
 from jupyter_smx.aws.service import AwsError
-from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError
+from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.spec.channel import Channel
+from jupyter_smx.model.spec.job_spec import JobSpec
+from jupyter_smx.rerun_spec import make_rerun_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,6 +141,25 @@ def test_a_disk_that_takes_no_links_is_named(
     with pytest.raises(kind, match=text):
         link(root, [{"prefix": "s3://bucket/data/"}, "a"])
     assert not (root.parent / "inputs").exists()
+
+
+def test_a_job_whose_objects_went_with_the_first_job_does_not_run_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = root.parent / "smx"
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(data))
+    store = RequestStore(data / "aws" / REQUESTS)
+    (root / "bucket" / "list").write_text(json.dumps([{"prefix": "s3://bucket/data/"}, "a"]))
+    channel = training_channel(manifest_channel("s3://bucket/list"), root, "File")
+    found = TranslatedRequest(kind="train", name="a", fields={}, code=Code(), groups=(), channels=(channel,))
+    channels = link_manifests(found, root, store.inputs_folder("first")).channels
+    spec = JobSpec(kind="train", source="pass", channels=(Channel(name="own", source="/none/a"), *channels))
+    second = Job(id="second", name="again", spec=spec, created_at=1.0)
+    assert make_rerun_spec(second, 2.0, root).channels == spec.channels
+    store.delete("first")
+    text = "again cannot run again: .* manifest of channel train were deleted with the first job.*Create the job again"
+    with pytest.raises(ResourceNotFoundError, match=text):
+        make_rerun_spec(second, 2.0, root)
 
 
 @pytest.mark.processes

@@ -8,6 +8,7 @@ the header ``Host`` of requests are those of the machine.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 from typing import TYPE_CHECKING, Dict, Mapping
@@ -23,6 +24,9 @@ _VARIABLES = "JUPYTER_SMX_AWS"
 _URL_VARIABLES = "AWS_ENDPOINT_URL_"
 _HOST = "127.0.0.1"
 _URL = f"http://{_HOST}:"
+_PORT = re.compile("[0-9]{1,5}")
+_LAST_PORT = 65_535
+"""A job may name a larger number itself, for which ``bind`` raises ``OverflowError``."""
 _BACKLOG = 128
 
 
@@ -30,8 +34,11 @@ def port_of(environment: Mapping[str, str]) -> int:
     """Return the port by which the variables of a job lead clients to the front; 0 if they do not."""
     for name in environment.get(_VARIABLES, "").split(","):
         url = environment.get(name, "")
-        if name.startswith(_URL_VARIABLES) and url.startswith(_URL) and url[len(_URL) :].isdecimal():
-            return int(url[len(_URL) :])
+        if not name.startswith(_URL_VARIABLES) or not url.startswith(_URL):
+            continue
+        number = url[len(_URL) :]
+        if _PORT.fullmatch(number) and 0 < int(number) <= _LAST_PORT:
+            return int(number)
     return 0
 
 

@@ -91,6 +91,10 @@ def variables(port: int) -> dict[str, str]:
         ({"JUPYTER_SMX_AWS": "AWS_ACCESS_KEY_ID"}, 0),
         ({"AWS_ENDPOINT_URL_S3": "http://own:4711"}, 0),
         ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:47/11"}, 0),
+        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:65535"}, 65_535),
+        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:65536"}, 0),
+        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:0"}, 0),
+        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:" + "9" * 5_000}, 0),
     ],
 )
 def test_only_variables_of_the_front_name_its_port(changes: dict[str, str], port: int) -> None:
@@ -126,6 +130,7 @@ def test_a_host_without_the_folder_and_a_taken_port_leave_the_job_as_it_is(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert agent.run("print('ran')", environment=variables(port))["text"] == "ran\n"
+        assert agent.run("print('ran')", environment=variables(65_536))["text"] == "ran\n"
     assert f"port {port} does not lead to the front" in (agent.folder / "agent.log").read_text()
     assert front.path.exists()
 

@@ -16,7 +16,10 @@ from jupyter_smx.agent.system.processes import process
 
 _CHUNK = 256 * 1024
 _RETRY_DELAY = 0.5
-"""Seconds until the next connection is accepted after the system refused one for lack of descriptors or memory."""
+"""Seconds until the next connection is accepted after the system refused one for lack of descriptors or memory.
+
+Also after it refused a thread, as at the limit of processes of a container.
+"""
 
 
 def main(words: List[str]) -> int:
@@ -36,7 +39,11 @@ def serve(listener: socket.socket, path: str) -> None:
                 return
             time.sleep(_RETRY_DELAY)
             continue
-        threading.Thread(target=_relay, args=(client, path), daemon=True).start()
+        try:
+            threading.Thread(target=_relay, args=(client, path), daemon=True).start()
+        except RuntimeError:  # clients of AWS repeat a request whose connection is closed
+            client.close()
+            time.sleep(_RETRY_DELAY)
 
 
 def _is_listening(listener: socket.socket) -> bool:
@@ -47,7 +54,7 @@ def _is_listening(listener: socket.socket) -> bool:
 
 
 def _relay(client: socket.socket, path: str) -> None:
-    """Relay one connection in both directions; close it at once if nothing listens at ``path``."""
+    """Relay one connection in both directions; close it at once if it cannot be relayed."""
     with client, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
         try:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -55,7 +62,10 @@ def _relay(client: socket.socket, path: str) -> None:
         except OSError:
             return
         answers = threading.Thread(target=_copy, args=(server, client, socket.SHUT_RDWR), daemon=True)
-        answers.start()
+        try:
+            answers.start()
+        except RuntimeError:
+            return
         _copy(client, server, socket.SHUT_WR)
         answers.join()
 

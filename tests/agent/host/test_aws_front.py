@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -48,7 +49,7 @@ class Front:
                 client = self._listener.accept()[0]
             except OSError:
                 return
-            with client:
+            with client, contextlib.suppress(BrokenPipeError):
                 head = client.recv(65_536)
                 client.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + head)
 
@@ -133,6 +134,41 @@ def test_a_host_without_the_folder_and_a_taken_port_leave_the_job_as_it_is(
         assert agent.run("print('ran')", environment=variables(65_536))["text"] == "ran\n"
     assert f"port {port} does not lead to the front" in (agent.folder / "agent.log").read_text()
     assert front.path.exists()
+
+
+@pytest.mark.parametrize(("refused", "closed"), [(1, 0), (2, 0), (3, 1)])
+def test_a_relay_at_the_limit_of_processes_closes_one_connection_and_goes_on(
+    front: Front, monkeypatch: pytest.MonkeyPatch, refused: int, closed: int
+) -> None:
+    starts: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def start_unless_refused(thread: threading.Thread) -> None:
+        starts.append(thread)
+        if len(starts) == refused:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(socket_relay, "_RETRY_DELAY", 0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        relay = threading.Thread(target=socket_relay.serve, args=(listener, str(front.path)))
+        relay.start()
+        monkeypatch.setattr(threading.Thread, "start", start_unless_refused)
+        answers = [exchange(listener.getsockname()) for _ in range(3)]
+        listener.shutdown(socket.SHUT_RDWR)
+        relay.join()
+    whole = b"HTTP/1.0 200 OK\r\n\r\nGET /"
+    assert answers == [b"" if number == closed else whole for number in range(3)]
+
+
+def exchange(address: tuple[str, int]) -> bytes:
+    """Send a request; return what comes until the connection is closed."""
+    with socket.create_connection(address, timeout=10) as client, contextlib.suppress(OSError):
+        client.sendall(b"GET /")
+        client.shutdown(socket.SHUT_WR)
+        with client.makefile("rb") as file:
+            return file.read()
+    return b""
 
 
 def test_large_answers_and_half_closed_connections_arrive_whole(tmp_path: Path) -> None:

@@ -114,10 +114,13 @@ class ControllerClient:
         return await self.request("update_job", Job, ref, body={"keep_alive": seconds})
 
     async def engine_info(self, engine: str) -> EngineInfo:
-        """Return the facts of an engine; one request for each."""
-        if engine not in self._engine_infos:
-            self._engine_infos[engine] = await self.request("get_engine", EngineInfo, engine)
-        return self._engine_infos[engine]
+        """Return the facts of an engine; one request for each, unless its controller is older than the front."""
+        if engine in self._engine_infos:
+            return self._engine_infos[engine]
+        found = await self.request("get_engine", EngineInfo, engine)
+        if found.aws_front:
+            self._engine_infos[engine] = found
+        return found
 
     async def instance_types(self, engine: str) -> tuple[str, ...]:
         """Name the instance types that jobs of an engine may request; one request for each engine."""

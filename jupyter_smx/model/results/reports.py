@@ -22,7 +22,8 @@ class EngineInfo(Struct, frozen=True, kw_only=True):
     ``same_paths`` is True if its hosts see the files of the submitter's machine, so that none is sent.
     ``images`` is True if its hosts are made of the image that the job names. ``keep_alive_cap`` is the longest
     keep-alive in seconds that the administrator allows. ``aws_front`` says how jobs reach the front for clients of AWS:
-    they do not, at the machine's loopback, by relays of agents, or not because all networks are isolated.
+    they do not, at the machine's loopback, by relays of agents, or not because all networks are isolated. A controller
+    from before this field does not say it: "".
     """
 
     name: str
@@ -30,7 +31,7 @@ class EngineInfo(Struct, frozen=True, kw_only=True):
     same_paths: bool = True
     images: bool = False
     keep_alive_cap: int = 21_600
-    aws_front: Literal["none", "loopback", "relay", "isolated"] = "none"
+    aws_front: Literal["", "none", "loopback", "relay", "isolated"] = ""
 
 
 class EngineNames(Struct, frozen=True, kw_only=True):

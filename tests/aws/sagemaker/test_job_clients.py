@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from jupyter_smx import controller_launch
 from jupyter_smx.agent.host.aws_front import port_of
 from jupyter_smx.agent.paths import AWS_FRONT
+from jupyter_smx.aws.controller_client import ControllerClient
 from jupyter_smx.aws.sagemaker.requests.job_clients import lead_clients
 from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest
 from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
 from jupyter_smx.aws_endpoint.endpoint_file import Endpoint
 from jupyter_smx.model.redaction import redact_variables
+from jupyter_smx.model.results.reports import EngineInfo
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.policy.scheduling.reuse import reuse_key
 
@@ -78,9 +81,30 @@ def test_a_job_in_a_container_has_the_same_variables_and_none_of_the_machines_fi
     assert "NO_PROXY" not in found.environment
 
 
+def test_a_job_of_this_machine_reaches_the_front_also_by_a_controller_from_before_the_field(tmp_path: Path) -> None:
+    access = msgspec.json.decode(b'{"name": "local"}', type=EngineInfo).aws_front
+    found = lead_clients(request(), settings(tmp_path), access, "eu-west-1", INHERITED)
+    assert found == lead_clients(request(), settings(tmp_path), "loopback", "eu-west-1", INHERITED)
+
+
+async def test_the_answer_of_an_old_controller_is_read_again_and_that_of_a_new_one_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = [EngineInfo(name="local"), EngineInfo(name="local", aws_front="loopback")]
+
+    async def answer(*_: object) -> EngineInfo:
+        return answers.pop(0)
+
+    client = ControllerClient()
+    monkeypatch.setattr(client, "request", answer)
+    assert [(await client.engine_info("local")).aws_front for _ in range(3)] == ["", "loopback", "loopback"]
+    client.close()
+
+
 @pytest.mark.parametrize(
     ("access", "fields", "words"),
     [
+        ("", {}, "reach AWS: hosts of the engine slurm"),
         ("none", {}, "reach AWS: hosts of the engine slurm"),
         ("isolated", {}, "its network is isolated"),
         ("relay", {"network_isolation": True}, "its network is isolated"),

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 _OWN_KEY = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_ROLE_ARN")
 """A variable of the user's that brings a key for AWS, which the front does not take."""
+_MACHINE_ENGINE = "local"
+"""The engine whose hosts are processes of this machine, whatever the version of the controller."""
 _EACH_USER = 0o644
 """Mode of a file for containers, whose users have any number."""
 _ONLY_CHANNELS = "Use channels and outputs for files of local buckets."
 
-FrontAccess = Literal["none", "loopback", "relay", "isolated"]
-"""How jobs of an engine reach the front, as its ``EngineInfo`` says."""
+FrontAccess = Literal["", "none", "loopback", "relay", "isolated"]
+"""How jobs of an engine reach the front, as its ``EngineInfo`` says; "" if its controller is too old to say it."""
 
 
 def lead_clients(
@@ -45,6 +47,8 @@ def lead_clients(
     """
     if settings.endpoint is None or settings.s3_root is None or any(map(found.environment.get, _OWN_KEY)):
         return found
+    if not access:
+        access = "loopback" if settings.engine == _MACHINE_ENGINE else "none"
     if found.fields.get("network_isolation"):
         access = "isolated"
     note = _note(access, settings.engine)

@@ -8,6 +8,7 @@ export default tseslint.config(
     ignores: [
       '**/*.d.ts',
       '**/node_modules/**',
+      '.dockerd/**',
       '.venv/**',
       'build/**',
       'coverage/**',

@@ -68,7 +68,7 @@ class ControllerServer:
     """A controller that can be served."""
 
     _stop: asyncio.Event | None = None
-    _is_closing = False
+    """Set from the moment on in which the controller ends, for whatever reason; None before it serves."""
 
     def __init__(
         self,
@@ -183,6 +183,7 @@ class ControllerServer:
             if loop_task.done():
                 loop_task.result()
         finally:
+            stop.set()
             for task in ends:
                 task.cancel()
             await self._close(listen_socket)
@@ -200,10 +201,9 @@ class ControllerServer:
             _log.exception("initial reconcile pass failed")
 
     def _is_ending(self) -> bool:
-        return self._is_closing or (self._stop is not None and self._stop.is_set())
+        return self._stop is not None and self._stop.is_set()
 
     async def _close(self, listen_socket: ListenSocket) -> None:
-        self._is_closing = True
         listen_socket.unpublish()
         self.server.stop()
         listen_socket.close()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jupyter_smx import controller_launch
+from jupyter_smx.aws_endpoint.request_folder import find_inputs_folder
 from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError
 
 if TYPE_CHECKING:
@@ -80,11 +81,9 @@ def _check_manifests(record: Job) -> None:
 
     :raises ResourceNotFoundError: they were deleted with the job of the first run.
     """
-    # RequestStore.inputs_folder has these names; only the front itself may import it.
-    requests = controller_launch.chosen_data_dir() / "aws" / "requests"
     for channel in record.spec.channels:
-        folder = Path(channel.source)
-        if folder.parent.suffix == ".inputs" and folder.parents[1] == requests and not folder.is_dir():
+        source = Path(channel.source)
+        if find_inputs_folder(source) is not None and not source.is_dir():
             raise ResourceNotFoundError(
                 f"{record.name} cannot run again: the objects of the manifest of channel {channel.name} were deleted "
                 "with the first job.",

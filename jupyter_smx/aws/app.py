@@ -31,11 +31,11 @@ from jupyter_smx.aws.s3.handler import S3Handler
 from jupyter_smx.aws.s3.storage.temporary_file import remove_temporary_files
 from jupyter_smx.aws.sagemaker.request_cleanup import RequestCleanup
 from jupyter_smx.aws.sagemaker.request_store import RequestStore
-from jupyter_smx.aws.sagemaker.service import REQUESTS
 from jupyter_smx.aws.sagemaker.service import make_service as make_sagemaker
 from jupyter_smx.aws.sagemaker.settings import ImageRule, SageMakerSettings
 from jupyter_smx.aws_endpoint.endpoint_file import HOST, endpoint_path, ensure_endpoint
 from jupyter_smx.aws_endpoint.process import LOCK_LIMIT, lock_path, port_taken_message
+from jupyter_smx.aws_endpoint.request_folder import front_folder, request_folder
 from jupyter_smx.aws_endpoint.settings import read_settings
 from jupyter_smx.data_folder.singleton_lock import SingletonLock
 from jupyter_smx.model.errors import SmxError, UnavailableError
@@ -112,12 +112,8 @@ async def _run(settings: SmxAws, lock: SingletonLock) -> None:
 
 
 def _request_cleanup() -> RequestCleanup:
-    requests = RequestStore(_sagemaker_folder() / REQUESTS)
+    requests = RequestStore(request_folder(front_folder()))
     return RequestCleanup(ControllerClient(), requests, time.time, controller_launch.is_listening)
-
-
-def _sagemaker_folder() -> Path:
-    return controller_launch.chosen_data_dir() / "aws"
 
 
 def _front_files(*, is_shared: bool) -> FrontFiles:
@@ -188,7 +184,7 @@ def _front(endpoint: Endpoint, settings: SmxAws) -> Front:
 def make_job_services(settings: SmxAws, buckets: Path, endpoint: Endpoint) -> tuple[Service, ...]:
     """Return the services whose answers are about jobs of the controller."""
     sagemaker = SageMakerSettings(
-        data_folder=_sagemaker_folder(),
+        data_folder=front_folder(),
         s3_root=buckets if settings.s3 == "local" else None,
         endpoint=endpoint,
         engine=settings.engine,

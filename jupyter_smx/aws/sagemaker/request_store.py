@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from jupyter_smx.aws_endpoint.request_folder import inputs_folder
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class RequestStore:
 
     def inputs_folder(self, job: str) -> Path:
         """Return the folder for the objects of a job's manifests."""
-        return self._folder / f"{job}.inputs"
+        return inputs_folder(self._folder, job)
 
     def jobs_before(self, moment: float) -> set[str]:
         """Return the ids of jobs of which nothing was written since ``moment``, in seconds since the epoch."""

@@ -11,15 +11,13 @@ from jupyter_smx.aws.sagemaker.request_store import RequestStore
 from jupyter_smx.aws.sagemaker.tags import Tags
 from jupyter_smx.aws.sagemaker.training_jobs import TrainingJobs
 from jupyter_smx.aws.service import Service
+from jupyter_smx.aws_endpoint.request_folder import request_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jupyter_smx.aws.controller_client import ControllerClient
     from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
-
-REQUESTS = "requests"
-"""Folder of the requests below the folder of the front."""
 
 
 def make_service(
@@ -29,7 +27,7 @@ def make_service(
     monotonic: Callable[[], float],
 ) -> Service:
     """Make the service; ``clock`` gives seconds since the epoch, ``monotonic`` those of no clock that is set."""
-    jobs = NamedJobs(controller, settings, clock, monotonic, RequestStore(settings.data_folder / REQUESTS))
+    jobs = NamedJobs(controller, settings, clock, monotonic, RequestStore(request_folder(settings.data_folder)))
     training, processing = TrainingJobs(jobs), ProcessingJobs(jobs)
     operations = (training, processing, JobLists(jobs, training, processing), Tags(jobs))
     return Service("sagemaker", {name: each for owner in operations for name, each in owner.operations().items()})

@@ -14,8 +14,8 @@ from jupyter_smx.aws.sagemaker.request_store import RequestStore
 from jupyter_smx.aws.sagemaker.requests.channels import training_channel
 from jupyter_smx.aws.sagemaker.requests.manifests import link_manifests
 from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest
-from jupyter_smx.aws.sagemaker.service import REQUESTS
 from jupyter_smx.aws.service import AwsError
+from jupyter_smx.aws_endpoint.request_folder import front_folder, request_folder
 from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError
 from jupyter_smx.model.records.job import Job
 from jupyter_smx.model.spec.channel import Channel
@@ -148,7 +148,7 @@ def test_a_job_whose_objects_went_with_the_first_job_does_not_run_again(
 ) -> None:
     data = root.parent / "smx"
     monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(data))
-    store = RequestStore(data / "aws" / REQUESTS)
+    store = RequestStore(request_folder(front_folder()))
     (root / "bucket" / "list").write_text(json.dumps([{"prefix": "s3://bucket/data/"}, "a"]))
     channel = training_channel(manifest_channel("s3://bucket/list"), root, "File")
     found = TranslatedRequest(kind="train", name="a", fields={}, code=Code(), groups=(), channels=(channel,))

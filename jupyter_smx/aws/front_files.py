@@ -1,4 +1,4 @@
-"""Watch the files of the front: its folders, its lock, its port and key; apart from it, since tests have other files.
+"""Watch the folders, the lock and the key file of the front; apart from the front, because tests watch other files.
 
 A user or a cleanup program may delete them while the front lives. It leaves then, because the next client starts
 another one, which would find its port taken or clients that have another key.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.data_folder.singleton_lock import file_identity
+from jupyter_smx.data_folder.file_identity import read_file_identity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ class FrontFiles:
 
     def __init__(self, losses: Mapping[Path, str]) -> None:
         self._losses = losses
-        self._before = {path: file_identity(path, None) for path in losses}
+        self._before = {path: read_file_identity(path, None) for path in losses}
 
     def find_loss(self) -> str:
         """Return what the first file means that was deleted or replaced; "" if all are as they were.
@@ -28,6 +28,6 @@ class FrontFiles:
         A file system that does not answer now counts as no loss.
         """
         for path, before in self._before.items():
-            if file_identity(path, before) != before:
+            if read_file_identity(path, before) != before:
                 return self._losses[path]
         return ""

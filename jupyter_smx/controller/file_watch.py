@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.data_folder.singleton_lock import FileIdentity, file_identity
+from jupyter_smx.data_folder.file_identity import FileIdentity, read_file_identity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ class FileWatch:
 
     def _now(self, known: FileIdentities) -> FileIdentities:
         return FileIdentities(
-            folder=file_identity(self._data_dir, known.folder),
-            records=file_identity(self._data_dir / RECORDS, known.records),
-            lock=file_identity(self._data_dir / LOCK, known.lock),
+            folder=read_file_identity(self._data_dir, known.folder),
+            records=read_file_identity(self._data_dir / RECORDS, known.records),
+            lock=read_file_identity(self._data_dir / LOCK, known.lock),
         )

@@ -1,4 +1,4 @@
-"""Allow one process of a kind for each data folder: the lock, its holder, and the identity of files it depends on."""
+"""Allow one process of a kind for each data folder: the lock, and its holder."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-FileIdentity = tuple[int, int]
-"""Device and inode of a file."""
 
 _ONLY_OWNER = 0o600
 _PAUSE = 0.01
@@ -69,17 +66,6 @@ def read_holder(path: Path) -> list[str]:
     except (OSError, ValueError):
         pass
     return []
-
-
-def file_identity(path: Path, known: FileIdentity | None) -> FileIdentity | None:
-    """Return device and inode of a file, None if there is none, and ``known`` if the system does not answer now."""
-    try:
-        found = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:
-        return known
-    return found.st_dev, found.st_ino
 
 
 def _lock(file: int, wait: float) -> bool:

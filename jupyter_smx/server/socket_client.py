@@ -7,7 +7,7 @@ import socket
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from tornado.http1connection import HTTP1Connection, HTTP1ConnectionParameters
@@ -17,6 +17,7 @@ from tornado.iostream import IOStream, StreamClosedError
 from tornado.simple_httpclient import HTTPStreamClosedError, HTTPTimeoutError
 
 from jupyter_smx import controller_launch
+from jupyter_smx.data_folder.file_identity import SocketIdentity, read_socket_identity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,38 +34,20 @@ _PARAMETERS = HTTP1ConnectionParameters(max_body_size=_NO_LIMIT)
 _METHODS_WITH_BODY = ("PATCH", "POST", "PUT")
 
 
-class SocketFile(NamedTuple):
-    """Identity of the file of a socket. A process that listens at the same address later has another file."""
-
-    device: int
-    inode: int
-    changed: int
-    """Nanoseconds; file systems use the inode of a deleted file again."""
-
-
-def read_socket_file(path: Path) -> SocketFile:
-    """Return the identity of the file at a path.
-
-    :raises FileNotFoundError, NotADirectoryError: there is none, so no process listens.
-    """
-    found = path.stat()
-    return SocketFile(found.st_dev, found.st_ino, found.st_ctime_ns)
-
-
 @dataclass(frozen=True, eq=False)
 class _Connection:
     """An open connection, and where it leads to."""
 
     stream: IOStream
     path: Path
-    file: SocketFile
+    file: SocketIdentity
 
     def is_usable(self) -> bool:
         """Return False if a request on this connection would be lost, or reach another process than a new one would."""
         if self.stream.closed():
             return False
         try:
-            if read_socket_file(self.path) != self.file:
+            if read_socket_identity(self.path) != self.file:
                 return False
             self.stream.socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
@@ -146,7 +129,7 @@ class SocketClient:
     async def _open(self, request: HTTPRequest) -> _Connection:
         controller_launch.require_unix_sockets()
         path = Path(self._locate())
-        file = read_socket_file(path)
+        file = read_socket_identity(path)
         stream = IOStream(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         timer = _close_after(stream, request.connect_timeout, "Timeout while connecting")
         is_open = False

@@ -6,10 +6,10 @@ import fcntl
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jupyter_smx.data_folder import singleton_lock
-from jupyter_smx.data_folder.singleton_lock import SingletonLock, file_identity, read_holder
+from jupyter_smx.data_folder.singleton_lock import SingletonLock, read_holder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,16 +59,3 @@ def test_a_process_that_only_reads_the_holder_is_outlasted(tmp_path: Path, monke
         assert lock.acquire(wait=60)
         assert read_holder(path) == [str(os.getpid())]
     lock.release()
-
-
-def test_a_file_system_that_does_not_answer_has_the_known_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = file_identity(tmp_path, None)
-    assert found is not None
-    assert file_identity(tmp_path / "none", found) is None
-
-    def stale(*_: Any, **__: Any) -> Any:
-        raise OSError(116, "Stale file handle")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("pathlib.Path.stat", stale)
-        assert file_identity(tmp_path, (1, 2)) == (1, 2)

@@ -62,10 +62,12 @@ c.SlurmEngine.variables = {{"PATH": {path!r}}}
 
 def run(options: argparse.Namespace) -> None:
     """Print all of them."""
+    from worlds.slurm.cluster_files import SlurmSite  # noqa: PLC0415 - needs the tests' folder on the path
     from worlds.slurm.slurm_world import SlurmWorld  # noqa: PLC0415 - needs the tests' folder on the path
 
     with tempfile.TemporaryDirectory(prefix="smx-") as folder:
-        world = SlurmWorld.create(Path(folder, "w"), shared_home=True)  # for submitit; hosts are in /tmp all the same
+        site = SlurmSite(shared_home=True)  # for submitit; hosts are in /tmp all the same
+        world = SlurmWorld.create(Path(folder, "w"), site)
         try:
             with _configured(world, Path(folder)), notebook() as shell:
                 _warm(shell, options)

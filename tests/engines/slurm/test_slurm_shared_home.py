@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 from world import kill
-from worlds.slurm.slurm_world import SlurmWorld, unavailable_reason
+from worlds.slurm.cluster_files import SlurmSite
+from worlds.slurm.slurm_fixture import start_cluster
 
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from slurm_controller import SlurmControllerWorld
+    from worlds.slurm.slurm_world import SlurmWorld
 
 pytestmark = pytest.mark.heavy("slurm")
 MODEL = "open(os.environ['SM_MODEL_DIR'] + '/weights', 'w').write('x' * 1000)"
@@ -23,13 +24,8 @@ MODEL = "open(os.environ['SM_MODEL_DIR'] + '/weights', 'w').write('x' * 1000)"
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmWorld]:
     """Give a cluster whose machines share the home, with accounts."""
-    why = unavailable_reason(accounting=True)
-    if why:
-        must = os.environ.get("CI") and os.geteuid() == 0
-        raise (pytest.fail if must else pytest.skip).Exception(why)
-    world = SlurmWorld.create(tmp_path_factory.mktemp("slurm") / "w", shared_home=True, accounting=True)
-    yield world
-    world.close()
+    with start_cluster(tmp_path_factory, SlurmSite(shared_home=True, accounting=True)) as world:
+        yield world
 
 
 def test_a_job_that_ended_with_its_allocation_while_the_controller_was_away_is_completed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from worlds.ssh import disk
 
@@ -96,10 +96,21 @@ exec nsenter --target="$(cat {pid_file})" --mount --uts --ipc --net --pid --setg
 """
 
 
-def write(system: Path, plans: list[Plan], key: bytes, *, accounting: bool, backfill: bool, gpus: bool) -> None:
+class SlurmSite(NamedTuple):
+    """What a cluster has."""
+
+    accounting: bool = False
+    backfill: bool = True
+    """Without it Slurm takes no heterogeneous job."""
+    gpus: bool = False
+    """One node has two."""
+    shared_home: bool = False
+
+
+def write(system: Path, plans: list[Plan], key: bytes, site: SlurmSite) -> None:
     """Write what Slurm needs on the disk of one machine; ``system`` is that disk."""
     login = next(plan for plan in plans if plan.name == LOGIN)
-    with_gpus = [plan for plan in plans if gpus and plan.name == GPU_NODE]
+    with_gpus = [plan for plan in plans if site.gpus and plan.name == GPU_NODE]
     nodes = "\n".join(
         _NODE.format(node=plan, cpus=CPUS, memory=MEMORY_MIB, gres=f"Gres=gpu:a100:{GPUS}" if plan in with_gpus else "")
         for plan in plans
@@ -108,11 +119,11 @@ def write(system: Path, plans: list[Plan], key: bytes, *, accounting: bool, back
     conf = _SLURM_CONF.format(
         login=login,
         nodes=nodes,
-        scheduler="backfill" if backfill else "builtin",
+        scheduler="backfill" if site.backfill else "builtin",
         slurmd_timeout=SLURMD_TIMEOUT,
         kill_wait=KILL_WAIT,
-        gpus="GresTypes=gpu" if gpus else "",
-        accounting=(_ACCOUNTING if accounting else _NO_ACCOUNTING).format(login=login),
+        gpus="GresTypes=gpu" if site.gpus else "",
+        accounting=(_ACCOUNTING if site.accounting else _NO_ACCOUNTING).format(login=login),
     )
     texts = {"slurm.conf": conf, "cgroup.conf": _CGROUP_CONF, "slurmdbd.conf": _SLURMDBD_CONF.format(login=login)}
     (system / "etc/slurm").mkdir()

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from worlds.slurm.cluster_files import SlurmSite
 from worlds.slurm.slurm_world import SlurmWorld, unavailable_reason
+from worlds.ssh.fixture import require_world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="session")
-def slurm_world_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmWorld]:
-    """Give the cluster of this session, without a shared folder; with xdist each worker has its own."""
-    why = unavailable_reason(accounting=False)
-    if why:
-        must = os.environ.get("CI") and os.geteuid() == 0
-        raise (pytest.fail if must else pytest.skip).Exception(why)
-    world = SlurmWorld.create(tmp_path_factory.mktemp("slurm") / "w")
+@contextmanager
+def start_cluster(tmp_path_factory: pytest.TempPathFactory, site: SlurmSite) -> Iterator[SlurmWorld]:
+    """Start a cluster for a fixture, and end it after the tests."""
+    require_world(unavailable_reason(accounting=site.accounting))
+    world = SlurmWorld.create(tmp_path_factory.mktemp("slurm") / "w", site)
     try:
         yield world
     finally:
         world.close()
+
+
+@pytest.fixture(scope="session")
+def slurm_world_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmWorld]:
+    """Give the cluster of this session, without a shared folder; with xdist each worker has its own."""
+    with start_cluster(tmp_path_factory, SlurmSite()) as world:
+        yield world
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from worlds.ssh.ssh_world import SshWorld
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
+    from worlds.slurm.cluster_files import SlurmSite
     from worlds.ssh.machine import Machine
 
 NAMES = ("one", "two", "three", cluster_files.LOGIN)
@@ -55,34 +56,23 @@ class SlurmWorld:
         self.programs = self.folder / "login-bin"
 
     @classmethod
-    def create(
-        cls,
-        folder: Path,
-        *,
-        shared_home: bool = False,
-        accounting: bool = False,
-        backfill: bool = True,
-        gpus: bool = False,
-    ) -> SlurmWorld:
+    def create(cls, folder: Path, site: SlurmSite) -> SlurmWorld:
         """Make a cluster in a folder that does not exist, with all daemons running and all nodes idle.
-
-        Without ``backfill`` Slurm takes no heterogeneous job. With ``gpus`` one node has two.
 
         :raises RuntimeError: this machine cannot have one, or it did not come up.
         """
-        why = unavailable_reason(accounting=accounting)
+        why = unavailable_reason(accounting=site.accounting)
         if why:
             raise RuntimeError(why)
 
         def write_files(world: SshWorld) -> None:
             key = cluster_files.new_key()
             for machine in world.machines:
-                disk_of = machine._disk("system")
-                cluster_files.write(disk_of, world.plans, key, accounting=accounting, backfill=backfill, gpus=gpus)
-            if shared_home:
+                cluster_files.write(machine._disk("system"), world.plans, key, site)
+            if site.shared_home:
                 share_home(world)
 
-        world = cls(SshWorld.create(folder, names=NAMES, before_boot=write_files), accounting=accounting)
+        world = cls(SshWorld.create(folder, names=NAMES, before_boot=write_files), accounting=site.accounting)
         try:
             cluster_files.write_shell(world.folder)
             world.start()

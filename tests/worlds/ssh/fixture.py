@@ -12,13 +12,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="session")
-def ssh_world_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshWorld]:
-    """Give the three machines of this session; with xdist each worker has its own."""
-    why = unavailable_reason()
+def require_world(why: str) -> None:
+    """Skip the test that asks for a world which this machine cannot have; fail it in CI, which installs all programs.
+
+    ``why`` is the reason, empty where it can.
+    """
     if why:
         must = os.environ.get("CI") and os.geteuid() == 0
         raise (pytest.fail if must else pytest.skip).Exception(why)
+
+
+@pytest.fixture(scope="session")
+def ssh_world_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshWorld]:
+    """Give the three machines of this session; with xdist each worker has its own."""
+    require_world(unavailable_reason())
     world = SshWorld.create(tmp_path_factory.mktemp("ssh") / "w")
     try:
         yield world

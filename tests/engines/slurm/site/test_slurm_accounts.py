@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
-from worlds.slurm.cluster_files import ACCOUNT
-from worlds.slurm.slurm_world import SlurmWorld, unavailable_reason
+from worlds.slurm.cluster_files import ACCOUNT, SlurmSite
+from worlds.slurm.slurm_fixture import start_cluster
 
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from slurm_controller import SlurmControllerWorld
+    from worlds.slurm.slurm_world import SlurmWorld
 
 pytestmark = pytest.mark.heavy("slurm")
 
@@ -22,13 +22,8 @@ pytestmark = pytest.mark.heavy("slurm")
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmWorld]:
     """Give a cluster with accounts."""
-    why = unavailable_reason(accounting=True)
-    if why:
-        must = os.environ.get("CI") and os.geteuid() == 0
-        raise (pytest.fail if must else pytest.skip).Exception(why)
-    world = SlurmWorld.create(tmp_path_factory.mktemp("slurm") / "w", accounting=True)
-    yield world
-    world.close()
+    with start_cluster(tmp_path_factory, SlurmSite(accounting=True)) as world:
+        yield world
 
 
 def test_the_record_of_the_last_job_has_what_slurm_accounted(slurm_controller: SlurmControllerWorld) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 import pytest
-from worlds.slurm.slurm_world import SlurmWorld, unavailable_reason
+from worlds.slurm.cluster_files import SlurmSite
+from worlds.slurm.slurm_fixture import start_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from slurm_controller import SlurmControllerWorld
     from world import Ran
     from worlds.machines_controller import Gate
+    from worlds.slurm.slurm_world import SlurmWorld
 
 pytestmark = pytest.mark.heavy("slurm")
 NODE = {"words": "--nodelist=box-three"}
@@ -28,13 +29,8 @@ print(json.dumps([os.environ.get(name) for name in {NAMES}]), flush=True)
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmWorld]:
     """Give a cluster one of whose nodes has two GPUs."""
-    why = unavailable_reason(accounting=False)
-    if why:
-        must = os.environ.get("CI") and os.geteuid() == 0
-        raise (pytest.fail if must else pytest.skip).Exception(why)
-    world = SlurmWorld.create(tmp_path_factory.mktemp("slurm") / "w", gpus=True)
-    yield world
-    world.close()
+    with start_cluster(tmp_path_factory, SlurmSite(gpus=True)) as world:
+        yield world
 
 
 def submit(world: SlurmControllerWorld, gate: Gate | None = None, **options: str) -> Ran:

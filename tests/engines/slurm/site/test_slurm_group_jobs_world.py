@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 from slurm_controller import PATIENCE
-from worlds.slurm.slurm_world import SlurmWorld, unavailable_reason
+from worlds.slurm.cluster_files import SlurmSite
+from worlds.slurm.slurm_fixture import start_cluster
 
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from slurm_controller import SlurmControllerWorld
+    from worlds.slurm.slurm_world import SlurmWorld
 
 pytestmark = [pytest.mark.heavy("slurm"), pytest.mark.timeout(240)]
 HOSTS = "import json, os\nprint(json.dumps([os.environ['SM_CURRENT_HOST'], json.loads(os.environ['SM_HOSTS'])]))"
@@ -27,13 +28,8 @@ FULL = "sbatch --parsable --nodes=2 --exclusive --time=30 --output=/dev/null --w
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmWorld]:
     """Give a cluster without backfill scheduling."""
-    why = unavailable_reason(accounting=False)
-    if why:
-        must = os.environ.get("CI") and os.geteuid() == 0
-        raise (pytest.fail if must else pytest.skip).Exception(why)
-    world = SlurmWorld.create(tmp_path_factory.mktemp("slurm") / "w", backfill=False)
-    yield world
-    world.close()
+    with start_cluster(tmp_path_factory, SlurmSite(backfill=False)) as world:
+        yield world
 
 
 def groups_of_jobs(world: SlurmControllerWorld) -> list[str]:

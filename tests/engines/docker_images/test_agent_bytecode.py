@@ -60,13 +60,13 @@ def compiler(tmp_path: Path) -> Iterator[FakeDockerd]:
         yield daemon
 
 
-def provide(daemon: FakeDockerd, data_dir: Path, magic: str = MAGIC) -> str | None:
+def provide(daemon: FakeDockerd, data_dir: Path, magic: str = MAGIC) -> str:
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon  # noqa: PLC0415 - imports Docker's library
     from jupyter_smx.engines.docker.images import agent_bytecode  # noqa: PLC0415 - the same
 
     target = agent_bytecode.archive_path(data_dir, IMAGE, magic)
 
-    async def run() -> str | None:
+    async def run() -> str:
         return await agent_bytecode.provide(Daemon(daemon.url, 10.0), set(), target, magic, ["python3"], CONFIG)
 
     return asyncio.run(run())
@@ -76,7 +76,7 @@ def test_an_image_gets_an_archive_of_its_own_once(compiler: FakeDockerd, tmp_pat
     old = tmp_path / "images" / IMAGE.removeprefix("sha256:") / "agent-0.pyz"
     old.parent.mkdir(parents=True)
     old.touch()
-    path = provide(compiler, tmp_path) or ""
+    path = provide(compiler, tmp_path)
     assert [one.name for one in old.parent.iterdir()] == [Path(path).name]
     assert Path(path).parent == old.parent
     assert Path(path).stat().st_mode & 0o777 == 0o644
@@ -96,20 +96,20 @@ def test_what_cannot_be_compiled_is_left_to_the_hosts(compiler: FakeDockerd, tmp
 
 def test_the_archives_of_two_pythons_of_an_image_stay(compiler: FakeDockerd, tmp_path: Path) -> None:
     """A host of the first one may be between its inspection and its container, which mounts the archive."""
-    paths = [provide(compiler, tmp_path, magic) or "" for magic in (MAGIC, OTHER_MAGIC)]
+    paths = [provide(compiler, tmp_path, magic) for magic in (MAGIC, OTHER_MAGIC)]
     assert [Path(path).is_file() for path in paths] == [True, True]
 
 
 def test_a_data_folder_that_does_not_exist_yet_is_made(compiler: FakeDockerd, tmp_path: Path) -> None:
     data_dir = tmp_path / "new" / "smx"
-    assert Path(provide(compiler, data_dir) or "").is_file()
+    assert Path(provide(compiler, data_dir)).is_file()
     assert data_dir.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_daemon_that_does_not_answer_leaves_the_agent_to_the_hosts(tmp_path: Path) -> None:
     with serving(tmp_path / "d.sock", compiled) as daemon:
         pass
-    assert provide(daemon, tmp_path) is None
+    assert provide(daemon, tmp_path) == ""
 
 
 async def test_a_compilation_does_not_wait_for_the_files_of_another_image(
@@ -141,30 +141,6 @@ async def test_a_compilation_does_not_wait_for_the_files_of_another_image(
     finally:
         may_end.set()
         await copy
-
-
-@pytest.mark.parametrize(("silent", "compilations"), [(1, 2), (9, 4)])
-async def test_a_compilation_without_an_answer_is_tried_again_a_few_times(
-    compiler: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: int, compilations: int
-) -> None:
-    from jupyter_smx.engines.docker.daemon.daemon_client import Daemon  # noqa: PLC0415 - imports Docker's library
-    from jupyter_smx.engines.docker.images.image import Images  # noqa: PLC0415 - the same
-
-    monkeypatch.setattr(Images, "cache", {})
-    started: list[str] = []
-
-    def close_connection(one: dict[str, Any]) -> None:
-        script = "compile" if "-S" in one["config"]["Entrypoint"] else "report"
-        started.append(script)
-        if script == "compile" and started.count(script) <= silent:
-            raise ConnectionAbortedError
-        inspected(one)
-
-    compiler.live = close_connection
-    images = Images(Daemon(compiler.url, 10.0), {}, lambda: "1:1", data_dir=tmp_path)
-    archives = [(await images.inspect("train:1", lambda _step: None)).parts.archive for _ in range(6)]
-    assert [bool(archive) for archive in archives] == [inspection >= silent for inspection in range(6)]
-    assert (started.count("report"), started.count("compile")) == (1, compilations)
 
 
 @pytest.mark.parametrize("output", [b"", b"{", b'{"a.py": "eJwDAAAAAAE="}', b'{"b.py": "AAAA"}', b'{"b.py": 1}', b"[]"])

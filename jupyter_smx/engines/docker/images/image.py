@@ -47,8 +47,6 @@ _STEP_TIMEOUT = 60.0
 """Seconds that the daemon may take to make a container, to start it, or to remove it."""
 _CACHE_TIMEOUT = 0.25
 """Seconds to wait for an optional answer; an idle daemon takes a millisecond."""
-_MAX_COMPILATIONS = 4
-"""Attempts to compile the agent for an image while the daemon does not answer; each may delay a cold start."""
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 """Names of processor architectures by machines, and by images."""
 _MISSING_STATUSES = (NOT_FOUND, 400, 301)
@@ -116,16 +114,6 @@ class _PythonSearch(Struct, frozen=True):
     workdir: str = ""
 
 
-class _Compilation(Struct, frozen=True):
-    """A compilation of the agent: the image, the command of its Python, and the magic number of its bytecode."""
-
-    search: _PythonSearch
-    python: str
-    magic: str
-    data_dir: Path
-    attempt: int = 1
-
-
 class Images:
     """The images of one daemon; remembers those that were looked at, for all daemons: an id never means another."""
 
@@ -152,8 +140,6 @@ class Images:
         self._arch = ""
         self._copy_lock = asyncio.Lock()
         self._compile_locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
-        self._retries: dict[str, _Compilation] = {}
-        """Compilations that the daemon did not answer, by the image's key in the cache."""
         self.under_way: set[str] = set()
         """Names of the containers that look at an image now."""
 
@@ -226,9 +212,6 @@ class Images:
         if found is None or not await asyncio.to_thread(found.has_files):
             await self._check_machine(name, told)
             found = self.cache[key] = await self._examine(name, told, settings, say)
-        elif (compilation := self._retries.pop(key, None)) is not None:
-            parts = replace(found.parts, archive=await self._compile_agent(key, compilation))
-            found = self.cache[key] = replace(found, parts=parts)
         return found.with_digest(name, told)
 
     async def _examine(
@@ -249,8 +232,7 @@ class Images:
             parts = replace(parts, files=await self._provide_files(image, self._data_dir))
         if agent_bytecode.is_needed(report.magic) and self._data_dir is not None:
             say(PullProgress(f"Compiling the agent for Python {report.python_version}"))
-            compilation = _Compilation(search, python, report.magic, self._data_dir)
-            parts = replace(parts, archive=await self._compile_agent(_cache_key(image, settings), compilation))
+            parts = replace(parts, archive=await self._compile_agent(search, python, report.magic, self._data_dir))
         return InspectedImage(
             image,
             python,
@@ -278,20 +260,14 @@ class Images:
         async with self._copy_lock:  # two names, or settings, of one image may be examined at the same time
             return await opt_ml_files.provide(self._daemon, self.under_way, data_dir, image, config, _STEP_TIMEOUT)
 
-    async def _compile_agent(self, key: str, compilation: _Compilation) -> str:
-        """Return the archive with bytecode, "" for the usual one; ``key`` is that of the image in the cache."""
-        search, magic = compilation.search, compilation.magic
-        target = agent_bytecode.archive_path(compilation.data_dir, search.image, magic)
-        words = [*search.entrypoint, compilation.python]
+    async def _compile_agent(self, search: _PythonSearch, python: str, magic: str, data_dir: Path) -> str:
+        target, words = agent_bytecode.archive_path(data_dir, search.image, magic), [*search.entrypoint, python]
         config = probe_container.container_config(search.image, words, search.user, self._labels, self._daemon.kind)
         if search.entrypoint:
             probe_container.prepare_entrypoint(config, search.workdir)
         # Two names, or settings, of one image may be examined at the same time; other images do not wait for it.
         async with self._compile_locks.setdefault(target, asyncio.Lock()):
-            path = await agent_bytecode.provide(self._daemon, self.under_way, target, magic, words, config)
-        if path is None and compilation.attempt < _MAX_COMPILATIONS:
-            self._retries[key] = replace(compilation, attempt=compilation.attempt + 1)
-        return path or ""
+            return await agent_bytecode.provide(self._daemon, self.under_way, target, magic, words, config)
 
     def _problem(self, name: str) -> python_errors.ImageProblem:
         return python_errors.ImageProblem(name, self._daemon.kind.program)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.system.processes.event_loop import Timer
 
 _UNREAD_LIMIT = 16 * 1024 * 1024
+_RECEIVE_SIZE = 65_536
+"""Bytes of one read. For more the C library would map memory anew each time, also for a short request."""
 _ACCEPT_RETRY_DELAY = 0.5
 _PAUSE_AT = 1024 * 1024
 _CAN_WAIT = frozenset({"exited", "grew", "sampled"})
@@ -186,7 +188,7 @@ class ControllerSession:
 
     def _readable(self) -> None:
         try:
-            data = self._sock.recv(262_144)
+            data = self._sock.recv(_RECEIVE_SIZE)
         except BlockingIOError:
             return
         except OSError:

@@ -90,7 +90,8 @@ class Decoder:
             frame = self._next()
 
     def _take(self, count: int) -> bytes:
-        data = bytes(self._buffer[:count])
+        with memoryview(self._buffer) as whole, whole[:count] as part:
+            data = bytes(part)
         del self._buffer[:count]
         return data
 

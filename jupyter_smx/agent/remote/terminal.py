@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import signal
 import socket
 import sys
 import threading
+import time
 from typing import List, Optional
 
 from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
 
 PLAIN = "plain"
 _PIECE = 256 * 1024
+_BULK = 64 * 1024
+"""Bytes without a pause of ``_PAUSE`` seconds from which on they are bulk: more than a request for a job."""
+_PAUSE = 0.01
+_COLLECT_TIME = 0.0005
+"""Seconds to let bulk collect: Slurm writes pieces of a kilobyte, and a read of each costs two process switches."""
+_COLLECTED = 32 * 1024
+"""Bytes of one read from which on there is no need to wait for more."""
+_SET_PIPE_SIZE = 1031
+"""``F_SETPIPE_SZ`` of Linux, which :mod:`fcntl` names from Python 3.10 on."""
 _NAMESPACES = ("user", "mnt")
 
 
@@ -77,12 +89,13 @@ def relay(socket_path: str, form: str = "") -> int:
 
 
 def _copy_out(agent: socket.socket) -> None:
+    buffer = memoryview(bytearray(_PIECE))  # a new one for each read would cost the kernel more than the bytes
     try:
         while True:
-            piece = agent.recv(_PIECE)
-            if not piece:
+            size = agent.recv_into(buffer)
+            if not size:
                 break
-            view = memoryview(piece)
+            view = buffer[:size]
             while view:
                 view = view[os.write(1, view) :]
     finally:
@@ -90,8 +103,27 @@ def _copy_out(agent: socket.socket) -> None:
 
 
 def _copy_in(agent: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it may be no pipe, or this user's pipes may have too many bytes
+        fcntl.fcntl(0, _SET_PIPE_SIZE, _PIECE)
+    buffer = memoryview(bytearray(_PIECE))
+    reads = RecentReads()
     while True:
-        piece = os.read(0, _PIECE)
-        if not piece:
+        began = time.monotonic()
+        size = os.readv(0, [buffer])
+        if not size:
             return
-        agent.sendall(piece)
+        agent.sendall(buffer[:size])
+        if reads.add(size, time.monotonic() - began):
+            time.sleep(_COLLECT_TIME)
+
+
+class RecentReads:
+    """The reads of an input since its last pause."""
+
+    def __init__(self) -> None:
+        self._total = 0
+
+    def add(self, size: int, seconds: float) -> bool:
+        """Add a read that took so many seconds; return True if the next one comes too early to be worth it."""
+        self._total = size + (self._total if seconds < _PAUSE else 0)
+        return self._total > _BULK and size < _COLLECTED

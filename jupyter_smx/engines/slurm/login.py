@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket as sockets
 from asyncio.subprocess import PIPE
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -99,13 +100,19 @@ class LocalLogin:
     async def relay(self, command: str, plain_command: str) -> Streams:
         """Open a stream over a process that lives as long as the stream.
 
+        Its input is a socket: a pipe wakes this process for each page that Slurm has read, a socket after most of them.
+
         :raises UnavailableError: it ended, or gave no sign in time.
         """
         del plain_command
         async with AsyncExitStack() as undo:
-            process = await self._start(command)
-            undo.push_async_callback(child_process.end, process)
-            if process.stdin is None or process.stdout is None or process.stderr is None:
+            ours, theirs = sockets.socketpair()
+            with ours, theirs:
+                process = await self._start(command, stdin=theirs.fileno())
+                undo.push_async_callback(child_process.end, process)
+                _, writer = await asyncio.open_unix_connection(sock=ours.dup())
+            undo.callback(writer.transport.abort)
+            if process.stdout is None or process.stderr is None:
                 raise ValueError("the process has no pipes")
             errors = asyncio.get_running_loop().create_task(_read_tail(process.stderr))
             undo.callback(errors.cancel)
@@ -115,11 +122,11 @@ class LocalLogin:
                 raise NoAnswerError(f"No agent answered within {_ANSWER_WITHIN:g} s.", transient=True) from None
             if first != _CONNECTED:
                 raise UnavailableError(f"No agent listens there ({await errors}).", transient=True)
-            undo.pop_all()
-        keeper = asyncio.get_running_loop().create_task(_keep(process, errors), name="slurm relay")
+            cleanup = undo.pop_all()
+        keeper = asyncio.get_running_loop().create_task(_keep(process, cleanup), name="slurm relay")
         self._relays.add(keeper)
         keeper.add_done_callback(self._relays.discard)
-        return process.stdout, process.stdin
+        return process.stdout, writer
 
     def shell_words(self, command: str) -> list[str]:
         """Run it in a shell here."""
@@ -136,26 +143,23 @@ class LocalLogin:
             relay.cancel()
         await asyncio.gather(*relays, return_exceptions=True)
 
-    async def _start(self, command: str, stderr: int = PIPE) -> asyncio.subprocess.Process:
+    async def _start(self, command: str, *, stdin: int = PIPE, stderr: int = PIPE) -> asyncio.subprocess.Process:
         left_out = set(commands.clean_environment(os.environ))
         inherited = {name: value for name, value in os.environ.items() if name not in left_out}
         environment = inherited | self._variables  # no other user may read them, as the words of a command
         line = commands.environment(self._programs, {}) + command
         try:
             return await child_process.start(
-                "sh", "-c", line, stdin=PIPE, stdout=PIPE, stderr=stderr, env=environment, limit=_STREAM_LIMIT
+                "sh", "-c", line, stdin=stdin, stdout=PIPE, stderr=stderr, env=environment, limit=_STREAM_LIMIT
             )
         except OSError as error:
             raise NotStartedError(f"This machine can start no process ({error.strerror}).", transient=True) from error
 
 
-async def _keep(process: asyncio.subprocess.Process, errors: asyncio.Task[str]) -> None:
+async def _keep(process: asyncio.subprocess.Process, cleanup: AsyncExitStack) -> None:
     """Wait for the end of a stream's process, which comes with the end of either side."""
-    try:
+    async with cleanup:
         await process.wait()
-    finally:
-        errors.cancel()
-        await child_process.end(process)
 
 
 async def _read_tail(stream: asyncio.StreamReader) -> str:

@@ -122,6 +122,24 @@ async def test_a_program_without_an_answer_is_named_without_its_variables(tmp_pa
         await login.run(commands.queue(), timeout=0.2)
 
 
+async def test_a_stream_writes_to_a_socket_and_its_command_ends_with_it(tmp_path: Path) -> None:
+    path = write_programs(tmp_path / "bin", srun="printf +; test -S /dev/stdin && printf socket; exec cat")
+    login = LocalLogin({}, path)
+    reader, writer = await login.relay("srun", "")
+    assert await reader.readexactly(6) == b"socket", "a pipe would wake this process for each page of bulk"
+    writer.write(b"x" * 1_000_000)
+    assert await reader.readexactly(1_000_000) == b"x" * 1_000_000
+    writer.close()
+    assert await reader.read() == b""
+    await login.close()
+
+
+async def test_a_command_that_connects_to_nothing_is_an_error_with_its_words(tmp_path: Path) -> None:
+    path = write_programs(tmp_path / "bin", srun="echo no such file >&2; exit 1")
+    with pytest.raises(UnavailableError, match=r"No agent listens there \(no such file\)"):
+        await LocalLogin({}, path).relay("srun", "")
+
+
 async def test_a_job_of_which_scontrol_prints_nothing_is_forgotten(
     engine: SlurmEngine, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:

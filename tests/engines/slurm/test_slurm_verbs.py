@@ -7,12 +7,19 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from jupyter_smx.agent.remote import results
 from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
+from jupyter_smx.agent.remote.terminal import RecentReads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NAME = HostName("f00d", "algo-1")
 
@@ -86,17 +93,58 @@ def test_a_socket_becomes_a_command_for_one_connection(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_a_relay_carries_what_an_agent_says_after_a_signal_to_all_processes_of_a_job(tmp_path: Path) -> None:
-    path = tmp_path / "agent.sock"
+    with relayed(tmp_path) as (process, agent):
+        assert process.stdout is not None
+        process.terminate()
+        agent.sendall(b"saved")
+        agent.shutdown(socket.SHUT_RDWR)
+        assert process.stdout.read() == b"saved"
+    assert process.returncode == 0
+
+
+@pytest.mark.processes
+def test_a_relay_carries_bulk_in_small_pieces_and_a_short_request_after_it(tmp_path: Path) -> None:
+    bulk, back = os.urandom(2_000_000), os.urandom(2_000_000)
+    with relayed(tmp_path) as (process, agent):
+        assert process.stdin is not None and process.stdout is not None  # noqa: PT018 - both are pipes
+
+        def write(stdin: int) -> None:
+            for start in range(0, len(bulk), 1_000):
+                os.write(stdin, bulk[start : start + 1_000])
+            os.write(stdin, b"run")
+
+        writer = threading.Thread(target=write, args=(process.stdin.fileno(),))
+        writer.start()
+        with agent.makefile("rb") as stream:
+            assert stream.read(len(bulk) + 3) == bulk + b"run"
+        writer.join()
+        sender = threading.Thread(target=agent.sendall, args=(back,))
+        sender.start()
+        assert process.stdout.read(len(back)) == back
+        sender.join()
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def test_an_input_is_read_at_once_but_in_the_middle_of_bulk_in_small_pieces() -> None:
+    reads = RecentReads()
+    assert not any(reads.add(1024, 0.0) for _ in range(64)), "a request for a job"
+    assert reads.add(1024, 0.0), "bulk: wait until there is more"
+    assert not reads.add(40_000, 0.0), "bulk in large pieces"
+    assert not reads.add(1024, 0.5), "a request after a pause"
+
+
+@contextmanager
+def relayed(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
+    """Give a relay, connected to the socket of an agent."""
+    path = folder / "agent.sock"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(os.fspath(path))
         listener.listen()
-        words = [sys.executable, "-m", "jupyter_smx.agent", "remote", "relay", os.fspath(tmp_path), os.fspath(path)]
-        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as relay:
-            assert relay.stdout is not None
-            assert relay.stdout.read(1) == b"+"
+        words = [sys.executable, "-m", "jupyter_smx.agent", "remote", "relay", os.fspath(folder), os.fspath(path)]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.read(1) == b"+"
             agent, _ = listener.accept()
             with agent:
-                relay.terminate()
-                agent.sendall(b"saved")
-            assert relay.stdout.read() == b"saved"
-        assert relay.returncode == 0
+                yield process, agent

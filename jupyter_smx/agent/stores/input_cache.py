@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _FICLONE = 0x40049409
 _PIECE = 1 << 20
 _OF_SOURCE = "s"
+_PROVIDED = ("provided", "files")
+"""Folder of the files that controllers sent, by their SHA-256; :mod:`jupyter_smx.agent.host.provided_files`."""
 _FOLDERS = ("contents", "trees", "layers", "trash", "shown", "parts")
 
 
@@ -97,6 +99,7 @@ class InputCache:
         self.fresh: digest.DigestCache = {}
         self.copied: List[str] = []
         self._contents: Set[str] = set()
+        self._provided: Dict[Tuple[object, ...], str] = {}
 
     def path(self, *names: str) -> str:
         """Return the path of a part of the store."""
@@ -129,14 +132,24 @@ class InputCache:
         with os.scandir(self.path("contents")) as entries:
             self._contents = {entry.name for entry in entries}
 
+    def _load_provided(self) -> None:
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.path(*_PROVIDED)) as entries:
+            found = [(entry.stat(follow_symlinks=False), entry.name) for entry in entries]
+            self._provided = {(facts.st_dev, facts.st_ino): name for facts, name in found}
+
     def add_files(self, listing: ChannelListing) -> CacheEntry:
         """Take in what is not here yet.
 
         :raises OSError: a source cannot be read, or the disk is full.
         """
         self._load_contents()
+        self._load_provided()
         hashed = self.is_hashed(listing)
-        marks = {item.name: mark for item in listing.items for mark in [self._cached_mark(item, hashed=hashed)] if mark}
+        marks: Dict[str, str] = {}
+        for item in listing.items:
+            mark = self._link_provided(item, hashed=hashed) or self._cached_mark(item, hashed=hashed)
+            if mark:
+                marks[item.name] = mark
         rows = [(item.name, item.file.size, marks[item.name]) for item in listing.items if item.name in marks]
         lacking = [item for item in listing.items if item.name not in marks]
         brought = digest.map_parallel(self._by_content if hashed else self._by_source, lacking, listing.size)
@@ -156,6 +169,23 @@ class InputCache:
             before = self.digest_cache.get(item.file.path)
             mark = str(before[3]) if before is not None and before[:3] == item.fingerprint else ""
         return mark if mark and f"{mark}-{item.mode:o}" in self._contents else ""
+
+    def _link_provided(self, item: Item, *, hashed: bool) -> str:
+        """Take in a file that a controller sent, without a copy; return its mark, '' for any other file.
+
+        No job can write to it. The mark is its SHA-256, which was checked when it came.
+        """
+        name = self._provided.get(tuple(item.file.identity[:2]))
+        if name is None:
+            return ""
+        mark = name if hashed else _OF_SOURCE + name
+        if f"{mark}-{item.mode:o}" not in self._contents:
+            part = self._part()
+            # By its name here: the item may be seen through another mount, to which no link leads.
+            if not _try_link(self.path(*_PROVIDED, name), part):
+                return ""
+            self._commit(part, item, mark)
+        return mark
 
     def _by_content(self, item: Item) -> digest.DigestRow:
         mark = self._rehash_mark(item)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import time
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jupyter_smx.agent.host.provided_files import ProvidedFiles
 from jupyter_smx.agent.stores import digest
 from jupyter_smx.agent.stores.input_cache import InputCache
 from jupyter_smx.agent.stores.listing import ListingError, list_sources
@@ -101,6 +103,40 @@ def test_the_same_bytes_from_elsewhere_are_kept_once(host: Host, source: Path, t
     write(tmp_path / "moved" / "deep" / "b", "beta")
     second, _copied = host.take(tmp_path / "moved")
     assert (second, len(host.contents())) == (first, 2)
+
+
+@BOTH
+def test_what_a_controller_sent_takes_no_room_twice(host: Host, limit: int) -> None:
+    item = provide(host, b"sent", 0.0)
+    key, copied = host.take(item, limit)
+    assert copied == []
+    assert host.tree(key) == {"a": "sent", "b": "sent"}
+    inodes = {path.stat().st_ino for path in item.iterdir()}
+    assert {path.stat().st_ino for path in (host.folder / "contents").iterdir()} == inodes
+    assert host.take(item, limit) == (key, [])
+    with host.store().lock():
+        host.store().evict_all_except(set())
+    assert host.take(item, limit) == (key, [])
+
+
+def test_what_a_controller_sent_is_the_same_input_as_a_copy_of_it(host: Host, tmp_path: Path) -> None:
+    key, _copied = host.take(provide(host, b"sent", YEAR))
+    for name in ("a", "b"):
+        write(tmp_path / "own" / name, "sent")
+        (tmp_path / "own" / name).chmod(0o444)
+    assert host.take(tmp_path / "own") == (key, ["a", "b"])
+
+
+def provide(host: Host, data: bytes, age: float) -> Path:
+    """Send a folder with two equal files to a host, and give its place there."""
+    sent = ProvidedFiles(str(host.folder / "provided"), "")
+    sha256 = hashlib.sha256(data).hexdigest()
+    sent.put(sha256, 0, len(data), data)
+    moment = int((time.time() - age) * 1e9)
+    entry = {"kind": "file", "sha256": sha256, "target": "", "executable": False, "mtime_ns": moment}
+    folder = {"path": "", "kind": "folder", "sha256": "", "target": "", "executable": False, "mtime_ns": moment}
+    sent.place("0" * 64, "data", [folder, *({"path": name, **entry} for name in ("a", "b"))])  # type: ignore[list-item]
+    return host.folder / "provided" / "items" / ("0" * 64) / "data"
 
 
 def test_equal_files_of_a_channel_are_files_of_their_own(host: Host, source: Path) -> None:

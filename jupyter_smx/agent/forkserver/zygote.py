@@ -24,7 +24,7 @@ from jupyter_smx.agent.forkserver import child, fork_safety, job_modules, preloa
 from jupyter_smx.agent.paths import ML, HostInfo
 from jupyter_smx.agent.system.isolation import mounts
 from jupyter_smx.agent.system.processes import process, threads
-from jupyter_smx.agent.system.resources import cgroups
+from jupyter_smx.agent.system.resources import cgroups, huge_pages
 
 _NAME = "smx-zygote"
 _FDS = socket.CMSG_SPACE(8 * array.array("i").itemsize)
@@ -94,6 +94,8 @@ class Zygote:
         if imported.loaded:
             gc.collect()  # without them there is too little garbage for the time of a cold start
         gc.freeze()
+        if imported.loaded:
+            huge_pages.collapse()
         self.tasks = fork_safety.task_count()
         self.send(dict(preload.report(imported), event="ready"))
         return True

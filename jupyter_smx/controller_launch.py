@@ -66,9 +66,12 @@ def data_dir() -> Path:
     return locate_data().records
 
 
-def aws_socket_dir() -> Path:
-    """Give the folder with the socket of the front for clients of AWS, which containers of jobs mount."""
-    return data_dir() / "aws-front"
+def aws_socket_dir(records: Path | None = None) -> Path:
+    """Give the folder with the socket of the front for clients of AWS, which containers of jobs mount.
+
+    ``records`` is the folder with the records of jobs, if it is known.
+    """
+    return (records or data_dir()) / "aws-front"
 
 
 def ensure_aws_socket_dir() -> Path:

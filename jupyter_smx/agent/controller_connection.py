@@ -14,6 +14,7 @@ from jupyter_smx.agent.host.spool import SpoolError, check_job
 from jupyter_smx.agent.job.controller_clock import ControllerClock
 from jupyter_smx.agent.job.job import Job
 from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.agent.system.forwarding import channel_frames
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.event_loop import READ, WRITE
 from jupyter_smx.agent.system.resources import disk
@@ -146,6 +147,7 @@ class ControllerSession:
         self.host.loop.unwatch(self._sock.fileno())
         self._sock.close()
         self.endpoint.streams.remove(self)
+        self.host.aws_front.ports.detach(self)
         if self.send_event in self.host.listeners:
             self.host.listeners.remove(self.send_event)
 
@@ -199,7 +201,11 @@ class ControllerSession:
         received = time.time()
         try:
             for frame in self._decoder.feed(data):
-                if not self._closed:
+                if self._closed:
+                    break
+                if channel_frames.CHANNEL in frame.header:
+                    self.host.aws_front.ports.take(self, frame)
+                else:
                     self._handle_request(frame, received)
         except wire.WireError as error:
             process.log(f"a stream is closed: {error}")
@@ -257,8 +263,10 @@ class ControllerSession:
         self.epoch = epoch
         if self.send_event not in self.host.listeners:
             self.host.listeners.append(self.send_event)
+        if header.get("channels"):
+            self.host.aws_front.ports.attach(self, self.send)
         greeting = {"re": header.get("id"), "ok": True, "protocol": wire.PROTOCOL, "version": __version__}
-        self.send(dict(hosts.describe(self.host), now=time.time(), **greeting))
+        self.send(dict(hosts.describe(self.host), now=time.time(), channels=True, **greeting))
 
     def _job(self, header: Mapping[str, Any]) -> JobEntry:
         job = self.host.jobs.get(check_job(header.get("job")))
@@ -288,7 +296,7 @@ class ControllerSession:
             )
         clock = ControllerClock(float(header.get("clock_ahead") or 0.0))
         job = Job(host, name, lease, scriptmode.complete(header["spec"]), header["received"], clock)
-        host.aws_front.open(job.spec["environment"])
+        job.spec["environment"] = host.lead_clients(job.spec["environment"], str(header.get("sdk_config") or ""))
         host.add_job(job)
         job.start()
         return {"phase": job.phase}

@@ -160,7 +160,12 @@ class _Envelope(TypedDict):
     """Seconds since the epoch; the agent adds it when it reads the frame."""
 
 
-class HelloFields(TypedDict):
+class _ChannelOffer(TypedDict, total=False):
+    channels: bool
+    """The controller takes channels (``system.forwarding.channel_frames``), and connects them to the front."""
+
+
+class HelloFields(_ChannelOffer):
     """The first request of a stream."""
 
     protocol: int
@@ -172,7 +177,12 @@ class _RunClock(TypedDict, total=False):
     """Seconds by which the host's clock is ahead of the controller's, where they differ."""
 
 
-class RunFields(_RunClock):
+class _RunFiles(TypedDict, total=False):
+    sdk_config: str
+    """Text of the file that ``SAGEMAKER_ADMIN_CONFIG_OVERRIDE`` names, where the host does not see it."""
+
+
+class RunFields(_RunClock, _RunFiles):
     """Run a job; ``lease`` rises with each job of the host."""
 
     job: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import socket
 import traceback
 from dataclasses import dataclass, field
 from functools import partial
@@ -80,7 +81,7 @@ class Front(Application):
         method = request.method or ""
         head = _head(request)
         scope = _scope_service(head)
-        refusal = find_refusal(method, request.headers, self._port)
+        refusal = find_refusal(method, request.headers, 0 if _is_by_socket(request) else self._port)
         if refusal is None and is_for_s3(method, request.headers, scope):
             return self.get_handler_delegate(request, self._s3.handler, self._s3.arguments)
         if isinstance(request.connection, HTTP1Connection):
@@ -101,6 +102,11 @@ class Front(Application):
         except AwsError as error:
             return error
         return None
+
+
+def _is_by_socket(request: HTTPServerRequest) -> bool:
+    """Return True if a request came by the unix socket for jobs in containers and on other machines."""
+    return getattr(getattr(request.connection, "context", None), "address_family", None) == socket.AF_UNIX
 
 
 def make_front(

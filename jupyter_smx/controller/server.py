@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.controller.agents.connections import Agents
+from jupyter_smx.controller.agents.front import FrontFolder
 from jupyter_smx.controller.api.base import HandlerServices
 from jupyter_smx.controller.api.facade import ControllerFacade
 from jupyter_smx.controller.api.handlers import make_server
@@ -32,6 +33,7 @@ from jupyter_smx.controller.telemetry.log_collector import LogCollector
 from jupyter_smx.controller.telemetry.progress_tracker import ProgressTracker
 from jupyter_smx.controller.telemetry.usage_recorder import UsageRecorder
 from jupyter_smx.controller.transfer.stage_out import OutputStager
+from jupyter_smx.controller_launch import aws_socket_dir
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.package_version import installed_version
 from jupyter_smx.policy.limits import log_limit_bytes
@@ -88,7 +90,8 @@ class ControllerServer:
         self._log_signals = KeyedSignals()
         self.live_state = LiveState(store, limits, time.time, ChangeSignal(), engine_of=engine_of)
         self._housekeeping = Housekeeping(self.live_state, data_dir, retention, time.time, engine_of)
-        self._agents = Agents(self._on_agent_event, self._on_stream_closed, clock=time.time)
+        front = FrontFolder(aws_socket_dir(data_dir))
+        self._agents = Agents(self._on_agent_event, self._on_stream_closed, clock=time.time, front=front)
         self._progress_tracker = ProgressTracker(
             folder.jobs, self.live_state, partial(_is_bounded, engine_of), self._on_fenced, partial(slots_of, engine_of)
         )

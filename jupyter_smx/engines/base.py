@@ -91,10 +91,11 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Programs of jobs on several machines reach each other at the addresses in ``host.json``, at all ports."""
     same_paths: bool = False
     """Agents find files of the controller's machine at the same paths; else they are brought, see ``provide_files``."""
-    aws_front: Literal["none", "loopback", "relay"] = "none"
-    """How jobs reach the front for clients of AWS: they do not, at the machine's loopback, or by relays of agents.
+    aws_front: Literal["none", "loopback", "relay", "stream"] = "none"
+    """How jobs reach the front for clients of AWS: they do not, at the machine's loopback, or by their agents.
 
-    A relay leads to the socket in the folder that ``aws_front`` of ``host.json`` names.
+    A relay of an agent leads to the socket in the folder that ``aws_front`` of ``host.json`` names. With ``stream``, an
+    agent carries connections over :meth:`Engine.connect`'s stream, and the controller connects them to the front.
     """
     options: tuple[str, ...] = ()
     """Names that ``--engine-option`` may have; the values of a job are in :attr:`HostSpec.options`."""

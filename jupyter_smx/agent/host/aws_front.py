@@ -1,8 +1,9 @@
-"""Let jobs of a container reach the front for clients of AWS at the port that their variables name.
+"""Let jobs reach the front for clients of AWS at the port that their variables name, where it is not on their loopback.
 
-The front listens at loopback of the machine, which a container does not reach, and at a unix socket in a folder that
-the engine mounts. The same port at the container's own loopback leads there, so that the address in the variables and
-the header ``Host`` of requests are those of the machine.
+The front listens at loopback of the user's machine, and at a unix socket. In a container, the engine mounts the folder
+of the socket, and a relay leads there. On another machine, the stream of the controller leads there. The same port
+at the host's own loopback is the beginning of both. On a machine that hosts share with other programs, the port may be
+taken: the variables of the job then get another one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Dict, Mapping
 
 from jupyter_smx.agent.paths import AWS_SOCKET
+from jupyter_smx.agent.system.forwarding.forwarded_port import ForwardedPorts
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
@@ -22,12 +24,15 @@ if TYPE_CHECKING:
 _VARIABLES = "JUPYTER_SMX_AWS"
 """``controller_launch.AWS_VARIABLES``: names the variables that lead clients to the front, separated by commas."""
 _URL_VARIABLES = "AWS_ENDPOINT_URL_"
+_SDK_CONFIG = "SAGEMAKER_ADMIN_CONFIG_OVERRIDE"
 _HOST = "127.0.0.1"
 _URL = f"http://{_HOST}:"
 _PORT = re.compile("[0-9]{1,5}")
 _LAST_PORT = 65_535
 """A job may name a larger number itself, for which ``bind`` raises ``OverflowError``."""
 _BACKLOG = 128
+_RESTART_DELAY = 0.5
+"""Seconds until a relay that ended starts again; connections wait meanwhile."""
 
 
 def port_of(environment: Mapping[str, str]) -> int:
@@ -42,43 +47,96 @@ def port_of(environment: Mapping[str, str]) -> int:
     return 0
 
 
+def name_port(environment: Mapping[str, str], port: int) -> Dict[str, str]:
+    """Return the variables of a job with another port of the front, in those that lead clients there."""
+    before = _URL + str(port_of(environment))
+    names = environment.get(_VARIABLES, "").split(",")
+    return {
+        name: f"{_URL}{port}" if name in names and value == before else value for name, value in environment.items()
+    }
+
+
+def place_sdk_config(environment: Dict[str, str], text: str, folder: str, shown: str) -> Dict[str, str]:
+    """Write the configuration of SageMaker's SDK into a folder that jobs see as ``shown``; return the variables for it.
+
+    :raises OSError: it cannot be written.
+    """
+    name = os.path.basename(environment.get(_SDK_CONFIG, ""))
+    if not text or not name:
+        return environment
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        file.write(text)
+    return {**environment, _SDK_CONFIG: os.path.join(shown, name)}
+
+
 class AwsFront:
-    """The relay of a host; ``folder`` has the front's socket, "" if jobs reach the front without a relay or never."""
+    """The way of a host's jobs to the front: ``folder`` has its socket for a relay, "" if the stream leads there."""
 
     def __init__(self, loop: Loop, folder: str, entry: str) -> None:
+        self.ports = ForwardedPorts(loop)
         self._loop = loop
         self._folder = folder
         self._entry = entry
-        self._relays: Dict[int, int] = {}
-        """Process of a relay by its port."""
+        self._listeners: Dict[int, socket.socket] = {}
+        """Listener of a relay by its port; it stays open, so that connections wait while a relay starts again."""
 
-    def open(self, environment: Mapping[str, str]) -> None:
-        """Listen at the port that a job's variables name, unless a relay does; it stays for later jobs of the host."""
+    def open(self, environment: Dict[str, str]) -> Dict[str, str]:
+        """Listen at the port that a job's variables name, unless that is done; it stays for later jobs of the host.
+
+        Return the variables, with the port that leads to the front.
+        """
         port = port_of(environment)
-        if not self._folder or not port or port in self._relays:
-            return
         try:
-            pid = self._start(port)
+            if port and self._folder:
+                self._relay(port)
+            elif port and self.ports.has_stream():
+                return name_port(environment, self.ports.listen(port))
         except OSError as error:
             process.log(f"port {port} does not lead to the front for clients of AWS: {error}")
-            return
-        self._relays[port] = pid
-        self._loop.on_exit(pid, lambda _status: self._forget(port))
+        return environment
 
-    def _forget(self, port: int) -> None:
-        process.log(f"the relay of port {port} ended")
-        self._relays.pop(port, None)
+    def close(self) -> None:
+        """Let no port lead to the front any more; the processes of relays are ended with those of the host."""
+        self.ports.close()
+        for listener in self._listeners.values():
+            listener.close()
+        self._listeners.clear()
 
-    def _start(self, port: int) -> int:
-        """Start the relay with a listener that takes connections at once; return its process.
+    def _relay(self, port: int) -> None:
+        """Start the relay of a port with a listener that takes connections at once.
 
         :raises OSError: a program of the host has the port, or no process can be started.
         """
-        with socket.socket() as listener:
+        if port in self._listeners:
+            return
+        listener = socket.socket()
+        try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((_HOST, port))
             listener.listen(_BACKLOG)
             listener.set_inheritable(True)
-            path = os.path.join(self._folder, AWS_SOCKET)
-            words = [sys.executable, "-I", self._entry, "relay", str(listener.fileno()), path]
-            return os.posix_spawn(sys.executable, words, dict(os.environ))
+            self._start(port, listener)
+        except OSError:
+            listener.close()
+            raise
+        self._listeners[port] = listener
+
+    def _start(self, port: int, listener: socket.socket) -> None:
+        path = os.path.join(self._folder, AWS_SOCKET)
+        words = [sys.executable, "-I", self._entry, "relay", str(listener.fileno()), path]
+        pid = os.posix_spawn(sys.executable, words, dict(os.environ))
+        self._loop.on_exit(pid, lambda _status: self._on_exit(port))
+
+    def _on_exit(self, port: int) -> None:
+        if port in self._listeners:
+            process.log(f"the relay of port {port} ended; it starts again")
+            self._loop.later(_RESTART_DELAY, lambda: self._restart(port))
+
+    def _restart(self, port: int) -> None:
+        if port not in self._listeners:
+            return
+        try:
+            self._start(port, self._listeners[port])
+        except OSError as error:  # the next job tries again
+            process.log(f"the relay of port {port} does not start: {error}")
+            self._listeners.pop(port).close()

@@ -17,7 +17,7 @@ from jupyter_smx.agent.contract import platform_variables
 from jupyter_smx.agent.forkserver.pool import ForkServerPool
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.host import notice
-from jupyter_smx.agent.host.aws_front import AwsFront
+from jupyter_smx.agent.host.aws_front import AwsFront, place_sdk_config
 from jupyter_smx.agent.host.idle_cleanup import IdleCleanup
 from jupyter_smx.agent.host.idle_deadline import Deadline
 from jupyter_smx.agent.host.job_entry import EndedJob
@@ -131,6 +131,18 @@ class Host:
     def missing_opt_ml(self) -> str:
         """Return why the job goes without the machine's ``/opt/ml`` although others of this host have it, or ""."""
         return "" if self.isolation.opt_ml is None else self.isolation.opt_ml.missing_reason
+
+    def lead_clients(self, environment: Dict[str, str], sdk_config: str) -> Dict[str, str]:
+        """Let clients of AWS in a job reach the front, if its variables lead there; return the variables for this host.
+
+        ``sdk_config`` is the configuration of SageMaker's SDK, "" if the host sees its file, or there is none.
+        """
+        led = self.aws_front.open(environment)
+        try:
+            return place_sdk_config(led, sdk_config, self.folder.tmp, self._tmp)
+        except OSError as error:
+            process.log(f"the configuration of SageMaker's SDK cannot be written: {error}")
+            return led
 
     def worker_options(self, environment: Dict[str, str]) -> worker_client.WorkerOptions:
         """Return the options for transfers of objects; ``environment`` has the job's own variables."""
@@ -350,6 +362,7 @@ class Host:
 
     def _release_resources(self) -> None:
         """End all processes of the host but this one, and remove all files but the results of jobs."""
+        self.aws_front.close()
         everything = process.tree(
             self.loop.watched_pids() + self.adopted_pids()
         )  # first: descendants of a process that has exited cannot be found

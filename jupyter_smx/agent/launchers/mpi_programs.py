@@ -25,6 +25,10 @@ REMOTE_SHELL, RANK = "reach", "rank"
 _SETTINGS, _REFUSAL = "hosts.json", "refusal"
 _TOP = "/tmp"  # noqa: S108 - every machine has it, and the folder in it is new and private
 _INTERFACE = "NCCL_SOCKET_IFNAME"
+_FRONT = "JUPYTER_SMX_AWS"
+"""Names the variables that lead clients of AWS to the front."""
+_OWN_OF_FRONT = ("AWS_ENDPOINT_URL_", "SAGEMAKER_ADMIN_CONFIG_OVERRIDE")
+"""Beginnings of those that each host has for itself."""
 
 
 class Programs:
@@ -89,9 +93,12 @@ def rank_text(folder: str, variables: Mapping[str, str], command: List[str]) -> 
 def own_variables(environment: Mapping[str, str], host_info: HostInfo) -> Dict[str, str]:
     """Return the variables of this host that its ranks need in place of those of the leading host.
 
-    These are the name of its network interface, and paths where the host has no ``/opt/ml`` of its own.
+    These are the name of its network interface, those of the front for clients of AWS, whose port may differ, and paths
+    where the host has no ``/opt/ml`` of its own.
     """
-    own = {_INTERFACE: environment[_INTERFACE]} if _INTERFACE in environment else {}
+    led = (name for name in environment.get(_FRONT, "").split(",") if name.startswith(_OWN_OF_FRONT))
+    names = (_INTERFACE, *led)
+    own = {name: environment[name] for name in names if name in environment}
     if host_info.base == ML:
         return own
     paths = {name: value for name, value in environment.items() if name.startswith(("SM_", "SAGEMAKER_"))}

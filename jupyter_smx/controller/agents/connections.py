@@ -15,6 +15,7 @@ from jupyter_smx.policy.hosts import agent_messages
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from jupyter_smx.controller.agents.front import FrontFolder
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.records.cluster import Handle
     from jupyter_smx.model.records.job import Job
@@ -27,7 +28,8 @@ class Agents:
 
     ``on_event(cluster, host, header)`` receives every event of an agent, ``on_close(cluster, host, reason)`` is called
     when a stream ends by itself. ``ping_every`` and ``timeout`` are seconds; after ``misses`` silent periods a stream
-    is closed. ``clock`` returns seconds since the epoch; without it the clocks of hosts count as equal.
+    is closed. ``clock`` returns seconds since the epoch; without it the clocks of hosts count as equal. ``front``
+    is the front for clients of AWS, for jobs of engines that reach it by the stream.
     """
 
     def __init__(
@@ -39,7 +41,9 @@ class Agents:
         misses: int = 3,
         timeout: float = 10.0,
         clock: Callable[[], float] | None = None,
+        front: FrontFolder | None = None,
     ) -> None:
+        self._front = front
         self._on_event = on_event
         self._on_close = on_close
         self._ping_every = ping_every
@@ -128,7 +132,8 @@ class Agents:
     async def _send_hello(self, engine: Engine, handle: Handle, host: str, epoch: int) -> dict[str, Any]:
         stream = self._streams.get(handle.cluster, {}).get(host) or await self._connect(engine, handle, host)
         try:
-            reply, _ = await stream.request("hello", timeout=self._timeout, protocol=PROTOCOL, epoch=epoch)
+            offer = {} if stream.channels is None else {"channels": True}
+            reply, _ = await stream.request("hello", timeout=self._timeout, protocol=PROTOCOL, epoch=epoch, **offer)
             _check_protocol(host, reply)
             greeting = agent_messages.parse_hello(reply)
         except agent_messages.MalformedMessageError as error:
@@ -160,7 +165,7 @@ class Agents:
             raise UnavailableError(
                 f"The agent on {host} is unreachable: {error.strerror or error}.", transient=True
             ) from error
-        return AgentStream(
+        stream = AgentStream(
             host,
             reader,
             writer,
@@ -170,6 +175,9 @@ class Agents:
             misses=self._misses,
             clock=self._clock,
         )
+        if self._front is not None and engine.capabilities.aws_front == "stream":
+            stream.lead_to_front(self._front)
+        return stream
 
     def _on_stream_closed(self, cluster: str, host: str, reason: str) -> None:
         stream = self._streams.get(cluster, {}).pop(host, None)

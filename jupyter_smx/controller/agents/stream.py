@@ -7,7 +7,9 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.agent.system.forwarding.channel_frames import CHANNEL
 from jupyter_smx.agent.wire import Decoder, Frame, WireError, encode
+from jupyter_smx.controller.agents.channels import Channels
 from jupyter_smx.controller.errors import FencedError
 from jupyter_smx.model.errors import (
     ErrorBody,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
         RunFields,
         StopFields,
     )
+    from jupyter_smx.controller.agents.front import FrontFolder
 
 _log = logging.getLogger(__name__)
 
@@ -105,6 +108,9 @@ class AgentStream:
         self._leases: dict[str, int] = {}
         self._last_id = 0
         self._reason = ""
+        self._front: FrontFolder | None = None
+        self.channels: Channels | None = None
+        """Connections of the host's jobs; None if they lead nowhere here."""
         self._is_silent = False
         self._last_received_at = self._loop.time()
         self._next_ping_at = self._last_received_at + ping_every
@@ -162,6 +168,8 @@ class AgentStream:
         ahead = self.clock_ahead()
         if ahead:
             fields["clock_ahead"] = ahead
+        if self._front is not None and (text := self._front.read_sdk_config(fields["spec"]["environment"])):
+            fields["sdk_config"] = text
         return self.send_now("run", **fields)
 
     def request_stop(self, **fields: Unpack[StopFields]) -> asyncio.Future[Frame]:
@@ -196,6 +204,11 @@ class AgentStream:
         """Send ``place``, which may take ``timeout`` seconds; the answer has the ``path`` on the host."""
         return self.send_now("place", timeout=timeout, **fields)
 
+    def lead_to_front(self, front: FrontFolder) -> None:
+        """Let the agent open channels, each of which is a connection to the front for clients of AWS."""
+        self._front = front
+        self.channels = Channels(front.connect, self._write_open)
+
     def close(self, reason: str = "The controller closed the stream.") -> None:
         """Close the stream without a call of ``on_close``; requests without an answer fail. Idempotent."""
         if self._reason:
@@ -203,6 +216,8 @@ class AgentStream:
         self._reason = reason
         self._ping_timer.cancel()
         self._read_task.cancel()
+        if self.channels is not None:
+            self.channels.close()
         for request in list(self._pending_requests.values()):
             if not request.answer.done():
                 request.answer.set_exception(self._unavailable(reason))
@@ -211,10 +226,16 @@ class AgentStream:
     async def wait_closed(self) -> None:
         """Wait until the socket is closed and nothing runs any more."""
         await asyncio.gather(self._read_task, return_exceptions=True)
+        if self.channels is not None:
+            await self.channels.wait_closed()
         # The other end may have died in the middle of a frame; after the close that is no error.
         await asyncio.gather(self._writer.wait_closed(), return_exceptions=True)
 
     # Inside
+
+    def _write_open(self, data: bytes) -> None:
+        if not self._reason:
+            self._writer.write(data)
 
     async def _read_loop(self) -> None:
         reason = "The agent closed the stream."
@@ -241,6 +262,8 @@ class AgentStream:
             self._take_answer(frame)
         elif "event" in header:
             self._take_event(header)
+        elif CHANNEL in header and self.channels is not None and not self._reason:
+            self.channels.take(frame)
         elif header.get("op") == "ping" and not self._reason:
             self._writer.write(encode({"re": header.get("id"), "ok": True}))
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import asdict, replace
 
@@ -409,7 +409,7 @@ class ControllerFacade:
             same_paths=declared.same_paths,
             images=declared.images,
             keep_alive_cap=min(self._live_state.limits.keep_alive_cap, HARD_KEEP_ALIVE),
-            aws_front="isolated" if engine.is_network_isolated() else declared.aws_front,
+            aws_front="isolated" if engine.is_network_isolated() else _front_access(declared.aws_front),
         )
 
     async def engine_names(self, engine: str = "") -> EngineNames:
@@ -477,6 +477,11 @@ def _machine_sharing(limits: Limits) -> dict[str, str]:
     whole = resources.whole_machine()
     advice = machine_sharing.sharing_advice(limits, users, whole.cpus, whole.memory_gib())
     return {"shared_machine": advice} if advice else {}
+
+
+def _front_access(declared: Literal["none", "loopback", "relay", "stream"]) -> Literal["none", "loopback", "relay"]:
+    """Return how jobs reach the front as a submitter sees it: a relay and a stream of an agent are one to a job."""
+    return "relay" if declared == "stream" else declared
 
 
 def _is_reached(job: Job, until: str) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traitlets import Bool, Dict, Float, List, Unicode, default
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.base import HostSpec
     from jupyter_smx.engines.machine.addresses import HostNetwork
+
+_AWS_FRONT: Final = "stream" if sys.platform == "linux" else "none"
+"""The front has a socket on Linux only."""
 
 
 class RemoteEngineBase(Engine):
@@ -86,6 +90,7 @@ class RemoteEngineBase(Engine):
             builds_environments=True,
             host_addresses=True,
             shared_folders=shared,
+            aws_front=_AWS_FRONT,
         )
 
     def clusters_folder(self) -> Path:

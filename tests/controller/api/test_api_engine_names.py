@@ -53,6 +53,8 @@ async def test_an_engine_says_how_its_jobs_reach_the_front_for_clients_of_aws(
     assert (await world.ask("GET", "/v1/engines/fake")).json()["aws_front"] == "none"
     world.engine.capabilities = replace(world.engine.capabilities, aws_front="relay")
     assert (await world.ask("GET", "/v1/engines/fake")).json()["aws_front"] == "relay"
+    world.engine.capabilities = replace(world.engine.capabilities, aws_front="stream")
+    assert (await world.ask("GET", "/v1/engines/fake")).json()["aws_front"] == "relay", "an older front reads it, too"
     monkeypatch.setattr(world.engine, "is_network_isolated", lambda: True)
     assert (await world.ask("GET", "/v1/engines/fake")).json()["aws_front"] == "isolated"
 

@@ -68,20 +68,21 @@ def read_holder(path: Path) -> list[str]:
     return []
 
 
-def _lock(file: int, wait: float) -> bool:
-    end = time.monotonic() + wait
-    while not _try_lock(file):
-        if time.monotonic() >= end:
-            return False
-        time.sleep(_PAUSE)
-    return True
-
-
-def _try_lock(file: int) -> bool:
+def try_lock(file: int) -> bool:
+    """Lock an open file; return False if another process, or another open file of this one, has it locked."""
     import fcntl  # noqa: PLC0415 - Windows has none, and there nothing is started
 
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    return True
+
+
+def _lock(file: int, wait: float) -> bool:
+    end = time.monotonic() + wait
+    while not try_lock(file):
+        if time.monotonic() >= end:
+            return False
+        time.sleep(_PAUSE)
     return True

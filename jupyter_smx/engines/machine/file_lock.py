@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import time
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
+
+from jupyter_smx.data_folder.singleton_lock import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -41,7 +42,7 @@ async def acquire_async(path: Path, gives_up: Callable[[], bool] = lambda: False
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        while not (taken := _try_lock(descriptor)) and not gives_up():  # noqa: ASYNC110 - processes hold it, too
+        while not (taken := try_lock(descriptor)) and not gives_up():  # noqa: ASYNC110 - processes hold it, too
             await asyncio.sleep(_PAUSE)
         yield taken
     finally:
@@ -49,14 +50,6 @@ async def acquire_async(path: Path, gives_up: Callable[[], bool] = lambda: False
 
 
 def _wait_lock(descriptor: int, gives_up: Callable[[], bool]) -> bool:
-    while not (taken := _try_lock(descriptor)) and not gives_up():
+    while not (taken := try_lock(descriptor)) and not gives_up():
         time.sleep(_PAUSE)
     return taken
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -47,7 +47,7 @@ def made(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> Iterator[threa
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Return an event that is set when a task waits for a lock that another one has."""
-    take, waits = file_lock._try_lock, threading.Event()
+    take, waits = file_lock.try_lock, threading.Event()
 
     def look(descriptor: int) -> bool:
         taken = take(descriptor)
@@ -55,7 +55,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
             waits.set()
         return taken
 
-    monkeypatch.setattr(file_lock, "_try_lock", look)
+    monkeypatch.setattr(file_lock, "try_lock", look)
     return waits
 
 

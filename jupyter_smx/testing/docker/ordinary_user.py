@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import shutil
 import subprocess
@@ -155,6 +156,7 @@ def _clean_up() -> None:
             shutil.rmtree(path.parent, ignore_errors=True)
 
 
+@functools.cache
 def unavailable_reason() -> str:
     """Return a sentence on why there can be no such user here, empty if there can."""
     if os.geteuid() != 0:

@@ -27,11 +27,10 @@ pytestmark = pytest.mark.skipif(not UV.exists(), reason="uv builds in a moment; 
 PATIENCE = 60.0
 BASE = ""
 SLOW = """\
-import os, pathlib, shutil, time
+import os, pathlib, shutil
 def build_wheel(folder, *_):
     pathlib.Path({begun!r}).write_text(str(os.getpid()))
-    while not os.path.exists({gate!r}):
-        time.sleep(0.01)
+    open({gate!r}).close()
     return shutil.copy({wheel!r}, folder).split("/")[-1]
 """
 
@@ -111,10 +110,12 @@ def lines(tmp_path: Path) -> tuple[str, ...]:
 
 
 class Slow:
-    """A project whose build waits for a gate."""
+    """A project whose build waits for a gate: a named pipe that has no writer until it is opened."""
 
     def __init__(self, folder: Path) -> None:
         self.begun, self.gate = folder / "begun", folder / "gate"
+        os.mkfifo(self.gate)
+        self._gate_end = -1
         project = folder / "slow"
         project.mkdir()
         wheel = write_wheel(folder / "built", "slow", "1.0")
@@ -130,10 +131,21 @@ class Slow:
         eventually_blocking(lambda: self.begun.exists() and self.begun.read_text(), "the build", within=PATIENCE)
         return int(self.begun.read_text())
 
+    def open_gate(self) -> None:
+        """Let the build that waits go on, and each later one."""
+        self._gate_end = os.open(self.gate, os.O_RDWR | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Let later builds wait again."""
+        if self._gate_end >= 0:
+            os.close(self._gate_end)
+
 
 @pytest.fixture
-def slow(tmp_path: Path) -> Slow:
-    return Slow(tmp_path)
+def slow(tmp_path: Path) -> Iterator[Slow]:
+    project = Slow(tmp_path)
+    yield project
+    project.close()
 
 
 def is_alive(pid: int) -> bool:
@@ -194,7 +206,7 @@ def test_a_second_launch_waits_for_the_build_of_the_first(account: Account, slow
     assert "base" in json.loads(second.stdout.readline())["progress"]
     assert json.loads(second.stdout.readline()) == {"progress": {"waits": True}}
     slow.begun.unlink()
-    slow.gate.touch()
+    slow.open_gate()
     answers = [frames(each)[-1]["answer"] for each in (first, second)]
     assert [answer["built"] for answer in answers] == [True, False]
     assert answers[0]["python"] == answers[1]["python"]
@@ -219,7 +231,7 @@ def test_a_build_whose_engine_is_gone_ends_with_all_its_processes_and_the_next_o
     [folder] = account.environments()
     assert not (folder / "ready.json").exists()
     (folder / "venv" / "half built").touch()
-    slow.gate.touch()
+    slow.open_gate()
     answer = account.answer("environment", **question(*slow.lines))
     assert answer["built"]
     assert not (folder / "venv" / "half built").exists()

@@ -16,7 +16,7 @@ from jupyter_smx.testing.simulation.state_machine import ControllerStateMachine
 
 pytestmark = pytest.mark.timeout(600)
 
-HISTORIES = 100 if settings.default.derandomize else settings.default.max_examples
+HISTORIES = 40 if settings.default.derandomize else settings.default.max_examples
 STEPS = 30 if settings.default.derandomize else 60
 
 TestHistories = ControllerStateMachine.TestCase

@@ -14,6 +14,7 @@ from far_side import (
     shared_agent,
     shared_isolated,
     start_agent,
+    start_shared_agent,
     wait_until,
 )
 from real_toolkit import real_packages, toolkit
@@ -42,6 +43,7 @@ __all__ = [
     "shared_agent",
     "shared_isolated",
     "start_agent",
+    "start_shared_agent",
     "toolkit",
     "wait_until",
     "web",

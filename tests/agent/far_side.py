@@ -358,6 +358,24 @@ def shared_agent(_agent_of_module: Agent) -> Iterator[Agent]:
 
 
 @pytest.fixture(scope="module")
+def start_shared_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Agent]]:
+    """Start agents for all tests of a module, in a fixture of the module: what a test starts ends with that test."""
+    top = tmp_path_factory.mktemp("shared")
+    started: list[Agent] = []
+
+    def start(environment: dict[str, str] | None = None, **changes: Any) -> Agent:
+        folder = top / f"host-{len(started) + 1}"
+        folder.mkdir()
+        (folder / "host.json").write_text(json.dumps(description(**changes)))
+        started.append(_started(folder, environment=environment))
+        return started[-1]
+
+    yield start
+    for agent in started:
+        _end(agent)
+
+
+@pytest.fixture(scope="module")
 def _isolated_of_module(_far_folder_of_module: Path) -> Iterator[Agent]:
     folder = _far_folder_of_module / "host"
     folder.mkdir()

@@ -10,7 +10,7 @@ import pytest
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from far_side import Agent
@@ -47,22 +47,60 @@ def see(names: list[str], before: str = "") -> str:
     return SEE.replace("NAMES", repr(names)) + before + SHOW
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder with the libraries."""
+    folder = tmp_path_factory.mktemp("lib") / "site-packages"
+    folder.mkdir()
+    for name, text in LIBRARIES.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def with_preloads(agent: Agent, names: tuple[str, ...]) -> Agent:
+    if names:
+        agent.client.ask("preload", modules=list(names))
+        assert agent.client.event("preload")["loaded"] == list(names)
+    return agent
+
+
 @pytest.fixture
-def warm(start_agent: Callable[..., Agent], tmp_path: Path) -> Callable[..., Agent]:
+def warm(start_agent: Callable[..., Agent], site: Path) -> Callable[..., Agent]:
     """Start a host that has imported these of the libraries for jobs to come."""
 
     def start(*names: str, environment: dict[str, str] | None = None, **changes: Any) -> Agent:
-        site = tmp_path / "site-packages"
-        site.mkdir(exist_ok=True)
-        for name, text in LIBRARIES.items():
-            (site / name).write_text(text)
-        agent = start_agent(environment={"PYTHONPATH": str(site), **(environment or {})}, **changes)
-        if names:
-            agent.client.ask("preload", modules=list(names))
-            assert agent.client.event("preload")["loaded"] == list(names)
-        return agent
+        return with_preloads(
+            start_agent(environment={"PYTHONPATH": str(site), **(environment or {})}, **changes), names
+        )
 
     return start
+
+
+SHARED: dict[tuple[str, ...], dict[str, str]] = {
+    (): {},
+    ("getter",): {},
+    ("getter", "bystander"): {},
+    ("numpy",): {},
+    ("user_of_getter", "bystander"): {"GETTER_MODE": "none at all"},
+}
+"""Preloads of the hosts that several tests share, and variables of each: what one job changes, no later one sees."""
+
+
+@pytest.fixture(scope="module")
+def hosts(site: Path, start_shared_agent: Callable[..., Agent]) -> dict[tuple[str, ...], Agent]:
+    return {
+        names: with_preloads(start_shared_agent({"PYTHONPATH": str(site), **variables}), names)
+        for names, variables in SHARED.items()
+    }
+
+
+@pytest.fixture
+def shared(hosts: dict[tuple[str, ...], Agent]) -> Iterator[Callable[..., Agent]]:
+    """Return the host that imported these of the libraries; it serves other tests, too."""
+    yield lambda *names: hosts[names]
+    for agent in hosts.values():
+        assert agent.process.poll() is None
+        agent.client.events.clear()
 
 
 def found(record: dict[str, Any]) -> dict[str, Any]:
@@ -155,8 +193,8 @@ BEFORE = [
 
 
 @pytest.mark.parametrize("before", BEFORE)
-def test_what_the_source_sets_before_its_imports_counts(warm: Callable[..., Agent], before: str) -> None:
-    agent = warm("getter", "bystander")
+def test_what_the_source_sets_before_its_imports_counts(shared: Callable[..., Agent], before: str) -> None:
+    agent = shared("getter", "bystander")
     record = agent.run(see(["getter", "bystander"], before))
     assert found(record)["getter"] == "x"
     assert (
@@ -175,8 +213,10 @@ def test_what_the_source_sets_before_its_imports_counts(warm: Callable[..., Agen
     ],
     ids=["after the import", "after what needs it", "an equal value", "a default of what is set"],
 )
-def test_what_the_source_sets_too_late_or_to_what_it_is_costs_nothing(warm: Callable[..., Agent], source: str) -> None:
-    agent = warm("user_of_getter", "bystander", environment={"GETTER_MODE": "none at all"})
+def test_what_the_source_sets_too_late_or_to_what_it_is_costs_nothing(
+    shared: Callable[..., Agent], source: str
+) -> None:
+    agent = shared("user_of_getter", "bystander")
     record = agent.run(f"import sys\nassert 'getter' in sys.modules\n{source}")
     assert (record["text"], record["missing_preloads"]["reasons"]) == ("none at all\n", [])
 
@@ -231,9 +271,9 @@ START = [
 @pytest.mark.parametrize("preloads", [(), ("getter",)], ids=["cold", "warm"])
 @pytest.mark.parametrize(("name", "value", "ask", "right"), START)
 def test_what_only_python_or_the_loader_reads_gets_an_interpreter_of_its_own(
-    warm: Callable[..., Agent], preloads: tuple[str, ...], name: str, value: str, ask: str, right: Any
+    shared: Callable[..., Agent], preloads: tuple[str, ...], name: str, value: str, ask: str, right: Any
 ) -> None:
-    agent = warm(*preloads)
+    agent = shared(*preloads)
     record = agent.run(
         f"import json, os, sys\nprint(json.dumps([{ask}, 'getter' in sys.modules]))", environment={name: value}
     )
@@ -246,17 +286,17 @@ def test_what_only_python_or_the_loader_reads_gets_an_interpreter_of_its_own(
     )
 
 
-def test_unbuffered_output_needs_no_interpreter_of_its_own(warm: Callable[..., Agent]) -> None:
-    agent = warm("getter")
+def test_unbuffered_output_needs_no_interpreter_of_its_own(shared: Callable[..., Agent]) -> None:
+    agent = shared("getter")
     code = "import sys\nprint([sys.stdout.write_through, sys.dont_write_bytecode, 'getter' in sys.modules])"
     variables = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     assert agent.run(code, environment=variables)["text"] == "[True, True, True]\n"
 
 
 def test_a_folder_for_compiled_modules_needs_no_interpreter_of_its_own(
-    warm: Callable[..., Agent], tmp_path: Path
+    shared: Callable[..., Agent], tmp_path: Path
 ) -> None:
-    agent = warm("getter")
+    agent = shared("getter")
     code = "import sys\nprint([sys.pycache_prefix, 'getter' in sys.modules])"
     prefix = str(tmp_path / "pyc")
     assert agent.run(code, environment={"PYTHONPYCACHEPREFIX": prefix})["text"] == f"[{prefix!r}, True]\n"
@@ -284,14 +324,14 @@ def test_a_variable_that_compiled_code_may_read_is_named(warm: Callable[..., Age
     ],
 )
 def test_threads_of_numpy_are_those_of_a_cold_job(
-    warm: Callable[..., Agent], variables: dict[str, str], source: str, left_out: bool
+    shared: Callable[..., Agent], variables: dict[str, str], source: str, left_out: bool
 ) -> None:
     code = source + (
         "import json, numpy\nfrom threadpoolctl import threadpool_info\n"
         "print(json.dumps([one['num_threads'] for one in threadpool_info()]))"
     )
-    cold = warm().run(code, environment=variables)
-    hot = warm("numpy").run(code, environment=variables)
+    cold = shared().run(code, environment=variables)
+    hot = shared("numpy").run(code, environment=variables)
     assert hot["text"] == cold["text"] != "[]\n"
     assert any("Not preloaded: numpy" in said for said in hot["missing_preloads"]["reasons"]) is left_out
 

@@ -27,13 +27,21 @@ def stop_everything() -> None:
     session.close_session()
     if not controller_launch.is_listening():
         return
-    client = autostart.client()
-    stop_jobs(client)
-    eventually_blocking(lambda: not _release_pools(client), "the pools' ends")
-    pid = client.controller_info().pid
-    client.close()
+    with contextlib.closing(autostart.client()) as client:
+        _end_hosts(client)
+        pid = client.controller_info().pid
     os.kill(pid, signal.SIGTERM)
     eventually_blocking(lambda: not controller_launch.is_listening(), "the controller's end")
+
+
+def stop_hosts() -> None:
+    """End the jobs and hosts of the data folder's controller, which goes on for the next test.
+
+    :raises AssertionError: a process did not end.
+    """
+    session.close_session()
+    with contextlib.closing(autostart.client()) as client:
+        _end_hosts(client)
 
 
 def stop_jobs(client: Client) -> None:
@@ -47,6 +55,11 @@ def stop_jobs(client: Client) -> None:
         if not job.ended_at:
             client.stop(job.id)
     eventually_blocking(lambda: all(job.ended_at for job in client.jobs(_MAX_JOBS)), "the jobs' ends")
+
+
+def _end_hosts(client: Client) -> None:
+    stop_jobs(client)
+    eventually_blocking(lambda: not _release_pools(client), "the pools' ends")
 
 
 def _release_pools(client: Client) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from jupyter_smx import controller_launch
 from jupyter_smx.kernel.api import session
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.testing.data_folder import provide_data_folder
-from jupyter_smx.testing.teardown import stop_everything
+from jupyter_smx.testing.teardown import stop_everything, stop_hosts
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -28,11 +29,15 @@ if TYPE_CHECKING:
 @pytest.fixture
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "smx"
-    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    _choose_folders(monkeypatch, folder, tmp_path)
+    return folder
+
+
+def _choose_folders(monkeypatch: pytest.MonkeyPatch, data_folder: Path, other: Path) -> None:
+    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(data_folder))
+    monkeypatch.setenv("IPYTHONDIR", str(other / "ipython"))
     monkeypatch.delenv("SMX_WAIT", raising=False)
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
-    return folder
 
 
 @pytest.fixture
@@ -76,6 +81,30 @@ def real(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def notebook(real: Path) -> InteractiveShell:  # noqa: ARG001 - it must be there first
     """Provide a shell whose first job starts a real controller."""
     return _shell()
+
+
+@pytest.fixture(scope="module")
+def _controller_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Start a real controller for all tests of a module, and return its data folder."""
+    folder = tmp_path_factory.mktemp("shared") / "smx"
+    with pytest.MonkeyPatch.context() as patch:
+        _choose_folders(patch, folder, folder.parent)
+        provide_data_folder(folder)
+        with closing(autostart.client()) as client:
+            client.controller_info()
+        yield folder
+        stop_everything()
+
+
+@pytest.fixture
+def shared_notebook(
+    _controller_of_module: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[InteractiveShell]:
+    """Provide a shell like ``notebook``, whose controller serves all tests of the module; hosts end with the test."""
+    _choose_folders(monkeypatch, _controller_of_module, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    yield _shell()
+    stop_hosts()
 
 
 class Screenshots:

@@ -27,6 +27,12 @@ exit $SM_HP_CODE
 OWN_WORDS = "import os; open(os.environ['SM_OUTPUT_DIR'] + '/failure', 'w').write('too hot'); raise KeyError('x')"
 
 
+@pytest.fixture
+def notebook(shared_notebook: Any) -> Any:
+    """Share one controller, which no test here ends."""
+    return shared_notebook
+
+
 def test_a_shell_script_runs_as_a_training_job_and_its_model_comes_home(notebook: Any, tmp_path: Path) -> None:
     del notebook  # gives the session
     (tmp_path / "train.sh").write_text(SHELL)

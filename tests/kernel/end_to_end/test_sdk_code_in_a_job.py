@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,6 +23,12 @@ parser.add_argument("--model_dir")
 found = parser.parse_args()
 print(json.dumps([json.loads(found.cfg), found.version, found.model_dir, os.environ["TRAINING_JOB_NAME"]]))
 """
+
+
+@pytest.fixture
+def notebook(shared_notebook: Any) -> Any:
+    """Share one controller, which no test here ends."""
+    return shared_notebook
 
 
 @pytest.mark.usefixtures("notebook")

@@ -15,6 +15,12 @@ from jupyter_smx.rerun_spec import source_archive
 from jupyter_smx.testing.eventually import eventually_blocking
 
 
+@pytest.fixture
+def notebook(shared_notebook: Any) -> Any:
+    """Share one controller, which no test here ends."""
+    return shared_notebook
+
+
 def test_a_training_script_of_a_folder_runs_with_its_hyperparameters(notebook: Any, tmp_path: Path) -> None:
     project(tmp_path)
     run(
@@ -36,7 +42,8 @@ def test_an_edit_is_seen_by_the_next_job_on_the_same_warm_host(notebook: Any, tm
     src = project(tmp_path)
     line = "%%train --source-dir src --receive name,here -k 5m --as job --wait\n"
     code = (
-        "import helper, sys, os\nname, here = helper.NAME, sorted(os.listdir())\nopen('helper.py', 'a').write('junk(')"
+        "import helper, sys, os\nname, here = helper.NAME, sorted({*os.listdir()} - {'__pycache__'})\n"
+        "open('helper.py', 'a').write('junk(')"
     )
     run(notebook, line + code)
     assert (notebook.user_ns["name"], notebook.user_ns["here"]) == (

@@ -29,6 +29,12 @@ for name in (f"parts/{host}", "shared"):
 """
 
 
+@pytest.fixture
+def notebook(shared_notebook: Any) -> Any:
+    """Share one controller, which no test here ends."""
+    return shared_notebook
+
+
 def test_files_of_all_hosts_come_to_the_folder_that_the_model_goes_to(
     notebook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

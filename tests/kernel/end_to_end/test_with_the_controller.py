@@ -27,44 +27,46 @@ def cell(shell: Any, text: str) -> Any:
     return done
 
 
-def test_variables_go_to_a_job_and_come_back_cold_and_warm(notebook: Any) -> None:
-    notebook.user_ns["cfg"] = {"a": [1, 2]}
+def test_variables_go_to_a_job_and_come_back_cold_and_warm(shared_notebook: Any) -> None:
+    shared_notebook.user_ns["cfg"] = {"a": [1, 2]}
     cell(
-        notebook,
+        shared_notebook,
         "%%train -k 1m --as first --send cfg --receive total,Net --hp n={cfg['a'][1]}\n"
         "import os\nclass Net:\n    depth = int(os.environ['SM_HP_N'])\ntotal = sum(cfg['a'])",
     )
-    assert notebook.user_ns["total"] == 3
-    assert notebook.user_ns["Net"].depth == 2
-    cell(notebook, "%%train -k 1m --as second\npass")
-    assert notebook.user_ns["first"].record.why.start == "cold"
-    assert notebook.user_ns["second"].record.why.start == "warm"
-    assert "Time to first line" in notebook.user_ns["second"].why
+    assert shared_notebook.user_ns["total"] == 3
+    assert shared_notebook.user_ns["Net"].depth == 2
+    cell(shared_notebook, "%%train -k 1m --as second\npass")
+    assert shared_notebook.user_ns["first"].record.why.start == "cold"
+    assert shared_notebook.user_ns["second"].record.why.start == "warm"
+    assert "Time to first line" in shared_notebook.user_ns["second"].why
 
 
-def test_a_traceback_of_the_job_has_the_lines_of_the_cell(notebook: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_traceback_of_the_job_has_the_lines_of_the_cell(
+    shared_notebook: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(JobFailed, match=r"ZeroDivisionError: division by zero \(line 4\)"):
-        cell(notebook, "%%train \\\n  --name digits\nx = 0\n1 / x")
+        cell(shared_notebook, "%%train \\\n  --name digits\nx = 0\n1 / x")
     shown = capsys.readouterr().out
     assert 'File "<digits>", line 4, in <module>\n    1 / x' in shown
     assert "jupyter_smx" not in shown
 
 
 def test_outputs_of_a_processing_job_lie_beside_the_notebook_and_go_into_the_next(
-    notebook: Any, tmp_path: Path
+    shared_notebook: Any, tmp_path: Path
 ) -> None:
     cell(
-        notebook,
+        shared_notebook,
         "%%process -k 1m -o clean=:clean\nfrom pathlib import Path\n"
         "Path('/opt/ml/processing/output/clean/a.txt').write_text('hello')",
     )
     assert (tmp_path / "clean" / "a.txt").read_text() == "hello"
     cell(
-        notebook,
+        shared_notebook,
         "%%train -k 1m --input train=clean --receive text --as job\nimport os\n"
         "text = open(os.environ['SM_CHANNEL_TRAIN'] + '/a.txt').read()",
     )
-    assert notebook.user_ns["text"] == "hello"
+    assert shared_notebook.user_ns["text"] == "hello"
 
 
 def test_a_job_lives_through_the_death_of_its_controller(
@@ -90,10 +92,10 @@ def test_a_job_lives_through_the_death_of_its_controller(
     assert notebook.user_ns["x"] == "42"
 
 
-def test_a_variable_that_could_not_come_back_says_what_the_job_said(notebook: Any) -> None:
+def test_a_variable_that_could_not_come_back_says_what_the_job_said(shared_notebook: Any) -> None:
     line = "%%train --receive x,lock,absent --as job --wait"
-    cell(notebook, f"{line}\nimport threading\nlock = threading.Lock()\nx = 1")
-    received = notebook.user_ns["job"].result(60)
+    cell(shared_notebook, f"{line}\nimport threading\nlock = threading.Lock()\nx = 1")
+    received = shared_notebook.user_ns["job"].result(60)
     assert received["x"] == 1
     with pytest.raises(KeyError, match=r"'lock' cannot be pickled \(TypeError: cannot pickle '_thread.lock'"):
         received["lock"]
@@ -130,7 +132,7 @@ async def refuse(reason):
 
 
 def test_functions_of_a_module_that_no_job_can_import_run_there_and_raise_their_own_class_here(
-    notebook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared_notebook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "lying_beside.py").write_text(BESIDE)
     monkeypatch.syspath_prepend(tmp_path)
@@ -150,9 +152,9 @@ def test_functions_of_a_module_that_no_job_can_import_run_there_and_raise_their_
     assert "raise NoisyError(reason, FACTOR)" in str(raised.value.__cause__)
     newest = autostart.client().jobs(1)[0]
     assert (newest.base_name, newest.failure_type, newest.failure_line) == ("refuse", "NoisyError", 25)
-    cell(notebook, "import jupyter_smx as smx\ndef half(x):\n    return x / div\ndiv = 2")
-    cell(notebook, "answer = smx.remote(half, keep_alive='1m')(9)")
-    assert notebook.user_ns["answer"] == 4.5
+    cell(shared_notebook, "import jupyter_smx as smx\ndef half(x):\n    return x / div\ndiv = 2")
+    cell(shared_notebook, "answer = smx.remote(half, keep_alive='1m')(9)")
+    assert shared_notebook.user_ns["answer"] == 4.5
 
 
 def test_what_a_job_imported_is_ready_for_the_next_one(notebook: Any, eventually_blocking: Any) -> None:
@@ -166,24 +168,26 @@ def test_what_a_job_imported_is_ready_for_the_next_one(notebook: Any, eventually
     assert "Already imported: jsonschema (about " in notebook.user_ns["second"].why
 
 
-def test_a_script_has_the_contract_that_the_line_names_and_a_cache_where_it_keeps_its_hosts(notebook: Any) -> None:
+def test_a_script_has_the_contract_that_the_line_names_and_a_cache_where_it_keeps_its_hosts(
+    shared_notebook: Any,
+) -> None:
     code = (
         "import os, sys\nfound = [os.path.basename(os.getcwd()), sys.argv, "
         "'SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY' in os.environ]"
     )
-    cell(notebook, f"%%train --hp b=true --hp a=1 --contract v3 --receive found --wait\n{code}")
-    assert notebook.user_ns["found"] == ["code", ["train.py", "--b", "true", "--a", "1"], False]
-    cell(notebook, f"%%train -k 1m --hp b=true --hp a=1 --receive found --wait\n{code}")
-    assert notebook.user_ns["found"] == ["code", ["train.py", "-a", "1", "-b", "True"], True]
+    cell(shared_notebook, f"%%train --hp b=true --hp a=1 --contract v3 --receive found --wait\n{code}")
+    assert shared_notebook.user_ns["found"] == ["code", ["train.py", "--b", "true", "--a", "1"], False]
+    cell(shared_notebook, f"%%train -k 1m --hp b=true --hp a=1 --receive found --wait\n{code}")
+    assert shared_notebook.user_ns["found"] == ["code", ["train.py", "-a", "1", "-b", "True"], True]
     with pytest.raises(ValidationError, match="'v4' does not exist"):
-        cell(notebook, "%%train --contract v4\npass")
+        cell(shared_notebook, "%%train --contract v4\npass")
 
 
-def test_the_kind_of_a_channels_content_stands_in_the_file_of_the_job(notebook: Any, tmp_path: Path) -> None:
+def test_the_kind_of_a_channels_content_stands_in_the_file_of_the_job(shared_notebook: Any, tmp_path: Path) -> None:
     (tmp_path / "table").mkdir()
     cell(
-        notebook,
+        shared_notebook,
         "%%train --input train=table,content_type=text/csv --receive found --wait\nimport json, os\n"
         "found = json.load(open(os.environ['SM_INPUT_CONFIG_DIR'] + '/inputdataconfig.json'))['train']",
     )
-    assert notebook.user_ns["found"]["ContentType"] == "text/csv"
+    assert shared_notebook.user_ns["found"]["ContentType"] == "text/csv"

@@ -48,6 +48,10 @@ for _ in range({count}):
 """
 BULK = 30_000_000
 """Bytes of the file that goes to a node and comes back; the disk of a node has 256 MiB, and keeps some copies."""
+TURNS = 9
+"""Turns of bulk, each beside ``srun cat``: this machine's speed changes by a third within minutes."""
+_TURNS_OF_POOL = 3
+"""Turns after which a new pool begins, for the room on its node."""
 _COPY = """\
 print("begin")
 import pathlib, shutil
@@ -160,14 +164,16 @@ def _submitit(world: SlurmWorld) -> None:
 
 
 def _bulk(shell: Any, world: SlurmWorld, folder: Path) -> None:
-    """Carry a file to a node and a model back, and let ``srun cat`` carry as much, three times in turns."""
+    """Carry a file to a node and a model back, and let ``srun cat`` carry as much in the same turn."""
     path = folder / "bulk.bin"
     path.write_bytes(os.urandom(BULK))
     megabytes = BULK / 1e6
     rates: dict[str, list[float]] = {name: [] for name in ("in", "out", "srun in", "srun out")}
     where = f"{ENGINES['slurm']} --disable-output-compression"
-    run_one(shell, where)
-    for _ in range(3):
+    for turn in range(TURNS):
+        if turn % _TURNS_OF_POOL == 0:
+            release_all(client())
+            run_one(shell, where)
         with path.open("r+b") as file:
             file.write(secrets.token_bytes(16))  # another content, which the node has not
         row = run_one(shell, f"{where} --input big={path}", _COPY)
@@ -177,8 +183,11 @@ def _bulk(shell: Any, world: SlurmWorld, folder: Path) -> None:
         rates["srun out"].append(megabytes / _cat(world, path.with_suffix(".out"), into=False))
     middles = {name: statistics.median(values) for name, values in rates.items()}
     for way in ("in", "out"):
-        ours, theirs = middles[way], middles[f"srun {way}"]
-        print(f"  {megabytes:.0f} MB {way:3}: {ours:6.1f} MB/s, srun {theirs:6.1f} MB/s: {ours / theirs:.2f} of it")
+        shares = sorted(ours / theirs for ours, theirs in zip(rates[way], rates[f"srun {way}"], strict=True))
+        print(
+            f"  {megabytes:.0f} MB {way:3}: {middles[way]:6.1f} MB/s, srun {middles[f'srun {way}']:6.1f} MB/s:", end=" "
+        )
+        print(f"{statistics.median(shares):.2f} of it ({TURNS} turns, {shares[0]:.2f} to {shares[-1]:.2f})")
 
 
 def _cat(world: SlurmWorld, path: Path, *, into: bool) -> float:

@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE
 from typing import TYPE_CHECKING
 
 import pytest
@@ -126,6 +127,21 @@ def test_a_relay_carries_bulk_in_small_pieces_and_a_short_request_after_it(tmp_p
     assert process.returncode == 0
 
 
+@pytest.mark.processes
+def test_a_relay_acknowledges_a_piece_whose_rest_does_not_come(tmp_path: Path) -> None:
+    with relayed(tmp_path) as (process, agent):
+        assert process.stdin is not None and process.stderr is not None  # noqa: PT018 - both are pipes
+        os.write(process.stdin.fileno(), b"x" * 1_000)
+        assert agent.recv(4_096) == b"x" * 1_000
+        os.write(process.stdin.fileno(), b"y" * 1_024)
+        assert process.stderr.read(1) == b"\n", "TCP sends the rest of a request with this"
+        os.write(process.stdin.fileno(), b"rest")
+        process.stdin.close()
+        with agent.makefile("rb") as stream:
+            assert stream.read() == b"y" * 1_024 + b"rest"
+        assert process.stderr.read() == b""
+
+
 def test_an_input_is_read_at_once_but_in_the_middle_of_bulk_in_small_pieces() -> None:
     reads = RecentReads()
     assert not any(reads.add(1024, 0.0) for _ in range(64)), "a request for a job"
@@ -142,7 +158,8 @@ def relayed(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], socket.sock
         listener.bind(os.fspath(path))
         listener.listen()
         words = [sys.executable, "-m", "jupyter_smx.agent", "remote", "relay", os.fspath(folder), os.fspath(path)]
-        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        step = {**os.environ, "SLURM_JOB_ID": "7"}
+        with subprocess.Popen(words, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=step) as process:
             assert process.stdout is not None
             assert process.stdout.read(1) == b"+"
             agent, _ = listener.accept()

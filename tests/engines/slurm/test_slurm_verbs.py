@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -134,6 +135,7 @@ def test_a_relay_acknowledges_a_piece_whose_rest_does_not_come(tmp_path: Path) -
         os.write(process.stdin.fileno(), b"x" * 1_000)
         assert agent.recv(4_096) == b"x" * 1_000
         os.write(process.stdin.fileno(), b"y" * 1_024)
+        assert select.select([process.stderr], [], [], 10)[0], "nothing acknowledges the piece"
         assert process.stderr.read(1) == b"\n", "TCP sends the rest of a request with this"
         os.write(process.stdin.fileno(), b"rest")
         process.stdin.close()

@@ -22,7 +22,7 @@ from jupyter_smx.engines.docker import orphans as sweep
 from jupyter_smx.engines.docker.containers import container_spec, gpus, image_parts, isolation, kept_files, origin
 from jupyter_smx.engines.docker.containers.allowed_mounts import check_volumes, parse_allowed, resolve_mount
 from jupyter_smx.engines.docker.containers.folders import archive_path, prepare, read_daemon_url
-from jupyter_smx.engines.docker.daemon import cli_config, daemon_info, users
+from jupyter_smx.engines.docker.daemon import cli_config, daemon_info, resolver, users
 from jupyter_smx.engines.docker.daemon.daemon_client import daemon_address
 from jupyter_smx.engines.docker.daemon.installation import check_installed
 from jupyter_smx.engines.docker.daemon_registry import DaemonRegistry, are_alive, handle_daemon_url
@@ -101,6 +101,11 @@ class DockerEngine(Engine):
     ).tag(config=True)
     network_isolation = Bool(
         default_value=False, help="Whether hosts can reach only the other hosts of their cluster."
+    ).tag(config=True)
+    separate_network = Bool(
+        default_value=False,
+        help="Whether a cluster of one host has a separate network, as one of several hosts has, and shares the "
+        "daemon's default network with no other container.",
     ).tag(config=True)
     allowed_mounts = List(
         Unicode(),
@@ -220,7 +225,7 @@ class DockerEngine(Engine):
             prepare, self._folders, request, settings, self._users.of_image(image.parts.user_numbers()), daemon.url
         )
         archive = await asyncio.to_thread(ready, parts=image.parts)
-        network = container_spec.network(request, settings)
+        network = container_spec.separate_network(request, settings)
         launch = ClusterLaunch(daemon, self._folders, request, network, float(self.launch_timeout))
 
         async def launch_host(host: HostSpec) -> HostHandle:
@@ -511,6 +516,7 @@ class DockerEngine(Engine):
             data_dir=self.data_dir,
             user=(self._users.of_image(image.parts.user_numbers()) if image else self._users).name(),
             network_isolation=self.is_network_isolated(),
+            separate_network=bool(self.separate_network) or resolver.is_on_loopback(),
             pids=int(self.pids_limit),
             grace=float(self.grace),
             variables={name: os.environ[name] for name in self.variables if name in os.environ},

@@ -118,14 +118,30 @@ class ClusterLaunch:
             return await self._run(
                 name, container_spec.use_default_network(order.container, await self.network())
             ), False
-        found, network = await self._run_and_make_network(name, order.container)
         if not order.joins:
-            return found, False
+            return await self._run(name, order.container), False
+        if order.joins_default_network():
+            found = await self._run(name, order.container)
+            return found, await self._join_default_network(host, found["Id"], order.joins)
+        found, network = await self._run_and_make_network(name, order.container)
         # On the default network there is only a single host, which needs no names for others to find it.
         joins = {"net_id": container_spec.BRIDGE} if network == container_spec.BRIDGE else order.joins
+        return found, await self._join(host, found["Id"], joins)
+
+    async def _join_default_network(self, host: str, container: str, joins: dict[str, Any]) -> bool:
+        """Connect a host to the daemon's default network, or to one of its own if the daemon has none (``bridge``)."""
+        try:
+            return await self._join(host, container, joins)
+        except DaemonError as problem:
+            if problem.status != NOT_FOUND:
+                raise
+        await self.network()
+        return await self._join(host, container, container_spec.separate_joins(self._cluster, host))
+
+    async def _join(self, host: str, container: str, joins: dict[str, Any]) -> bool:
         lock = join_lock_path(self._folders, self._cluster, host)
-        join = partial(self._join_once, container=found["Id"], joins=joins, lock=lock)
-        return found, await self._daemon.call(join, self._seconds)
+        join = partial(self._join_once, container=container, joins=joins, lock=lock)
+        return await self._daemon.call(join, self._seconds)
 
     async def _run_and_make_network(self, name: str, config: dict[str, Any]) -> tuple[dict[str, Any], str]:
         making = asyncio.ensure_future(self.network())
@@ -274,8 +290,9 @@ def host_handle(
 ) -> HostHandle:
     """Return the handle by which each controller finds a host, also one that makes its own hosts at another daemon.
 
-    ``is_shared`` is True if it shares a network with others, which its labels do not have.
+    ``is_shared`` is True if it shares a network with others: a limitation, unless its labels say that it was to.
     """
+    is_shared = is_shared and container_spec.DEFAULT_NETWORK not in (labels or {})
     data: dict[str, str | int | float] = {"container": container, "daemon": daemon.url}
     if user := (labels or {}).get(container_spec.USER):
         data["user"] = user

@@ -297,6 +297,8 @@ def _joined_network(told: dict[str, Any]) -> dict[str, Any]:
     if told["HostConfig"]["NetworkMode"] != "none":
         return {}
     for name, one in told["NetworkSettings"]["Networks"].items():
+        if name == "bridge":
+            return {"net_id": name}
         if name != "none":
             return {"net_id": name, "aliases": [alias for alias in one["Aliases"] if alias != told["Id"][:12]]}
     return {}

@@ -38,6 +38,16 @@ except OSError as problem:
     print("nobody", socket.gethostbyname("algo-1") != {address!r})
 """
 
+NAMES = """
+import fcntl, pathlib, socket, struct
+rows = [line.split() for line in pathlib.Path("/etc/resolv.conf").read_text().splitlines()]
+print(*(row[1] for row in rows if row[:1] == ["nameserver"]))
+print(socket.gethostbyname("algo-1"))
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+    print(socket.inet_ntoa(fcntl.ioctl(line, 0x8915, struct.pack("256s", b"eth0"))[20:24]))  # SIOCGIFADDR
+print(socket.gethostbyname("host.docker.internal"))
+"""
+
 
 @pytest_asyncio.fixture
 async def harness(nasty_path: Path, docker: Docker) -> AsyncIterator[DockerHarness]:
@@ -48,7 +58,9 @@ async def harness(nasty_path: Path, docker: Docker) -> AsyncIterator[DockerHarne
     await harness.close()
 
 
-async def test_a_host_alone_has_a_network_of_its_own_where_no_other_cluster_finds_it(harness: DockerHarness) -> None:
+async def test_hosts_with_separate_networks_find_no_other_cluster(harness: DockerHarness) -> None:
+    harness.traits["separate_network"] = True
+    harness.engine = harness.new_engine()
     one, two = await harness.acquire(), await harness.acquire()
     assert len({*harness.networks(one.cluster), *harness.networks(two.cluster)}) == 2
     async with AgentClient(harness.engine, one) as serving, AgentClient(harness.engine, two) as visiting:
@@ -62,6 +74,19 @@ async def test_a_host_alone_has_a_network_of_its_own_where_no_other_cluster_find
     for handle in (one, two):
         await harness.engine.release(handle)
         assert harness.leftovers(handle.cluster) == []
+
+
+async def test_a_single_host_resolves_names_as_a_container_of_docker_run(harness: DockerHarness) -> None:
+    handle = await harness.acquire()
+    plain = harness.run_docker("run", "--rm", harness.image, "cat", "/etc/resolv.conf")
+    async with AgentClient(harness.engine, handle) as agent:
+        said = (await agent.run_and_wait(NAMES)).text
+    servers, own, face, machine = said.splitlines()
+    assert servers.split() == [row.split()[1] for row in plain.splitlines() if row.startswith("nameserver")]
+    assert own == face
+    assert machine != "127.0.0.1"
+    await harness.engine.release(handle)
+    assert harness.leftovers(handle.cluster) == []
 
 
 async def test_containers_end_while_the_data_folder_is_away_and_the_rest_when_it_is_back(

@@ -386,7 +386,7 @@ async def test_what_is_born_while_nobodys_is_swept_is_known_by_then_and_lives(ha
         assert await asyncio.to_thread(looks.wait, 20)
         cache.append(request.cluster)  # as a controller does before it launches anything
         handle = await harness.acquire(request)
-    assert await sweep == [f"jupyter-smx-{orphan.cluster}-algo-1", f"network jupyter-smx-{orphan.cluster}"]
+    assert await sweep == [f"jupyter-smx-{orphan.cluster}-algo-1"]
     assert harness.live_hosts(handle.cluster) == {"algo-1", "algo-2"}
 
 

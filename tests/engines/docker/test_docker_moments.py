@@ -11,6 +11,7 @@ import pytest
 from fake_engine import end_of, engine_at, up, wanted
 
 from jupyter_smx.engines.base import Observation
+from jupyter_smx.engines.docker.daemon import resolver
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.testing.eventually import eventually
@@ -70,14 +71,24 @@ def away(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch, request: pytest.F
     return Away(daemon, monkeypatch, did=request.param)
 
 
+@pytest.fixture(autouse=True)
+def _name_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let containers reach the machine's name servers in any network."""
+    monkeypatch.setattr(resolver, "is_on_loopback", lambda: False)
+
+
 @pytest.mark.usefixtures("inspected_image")
-async def test_a_launch_that_breaks_off_leaves_nothing(daemon: FakeDockerd, tmp_path: Path, away: Away) -> None:
+@pytest.mark.parametrize("separate", [False, True])
+async def test_a_launch_that_breaks_off_leaves_nothing(
+    daemon: FakeDockerd, tmp_path: Path, away: Away, *, separate: bool
+) -> None:
     ends: list[BaseException | None] = []
     for moment in range(1, MOMENTS):
         folder = tmp_path / str(moment)
         folder.mkdir()
         away.at(moment)
-        ends.append(await end_of(up(engine_at(daemon, folder, launch_timeout=5.0), wanted())))
+        engine = engine_at(daemon, folder, launch_timeout=5.0, separate_network=separate)
+        ends.append(await end_of(up(engine, wanted())))
         away.is_over()
         await engine_at(daemon, folder).release(EMPTY)
         assert (daemon.containers, daemon.networks) == ({}, {}), moment
@@ -88,24 +99,25 @@ async def test_a_launch_that_breaks_off_leaves_nothing(daemon: FakeDockerd, tmp_
 
 
 @pytest.mark.usefixtures("inspected_image")
+@pytest.mark.parametrize(("separate", "network"), [(False, "bridge"), (True, "jupyter-smx-c1")])
 async def test_a_launch_whose_controller_dies_at_any_moment_is_ended_by_the_next_one(
-    daemon: FakeDockerd, tmp_path: Path, away: Away
+    daemon: FakeDockerd, tmp_path: Path, away: Away, network: str, *, separate: bool
 ) -> None:
     for moment in range(1, MOMENTS):
         folder = tmp_path / str(moment)
         folder.mkdir()
         away.at(moment, waits=True)
-        launch = asyncio.create_task(up(engine_at(daemon, folder), wanted()))
+        launch = asyncio.create_task(up(engine_at(daemon, folder, separate_network=separate), wanted()))
         await eventually(lambda launch=launch: launch.done() or away.begun.is_set(), "it got so far")
         is_whole = launch.done()
         launch.cancel()
         await asyncio.wait({launch})
         away.is_over()
-        engine = engine_at(daemon, folder)
+        engine = engine_at(daemon, folder, separate_network=separate)
         handle = await up(engine, wanted())
         assert await engine.observe_all([handle]) == [Observation.RUNNING]
         assert len(handle.hosts) == len(daemon.containers) == 1
-        assert [[*one["networks"]] for one in daemon.containers.values()] == [["jupyter-smx-c1"]]
+        assert [[*one["networks"]] for one in daemon.containers.values()] == [[network]]
         await engine.release(handle)
         assert (daemon.containers, daemon.networks) == ({}, {}), moment
         if is_whole:
@@ -119,7 +131,7 @@ async def test_a_release_that_breaks_off_is_ended_by_the_next_one(
 ) -> None:
     ends: list[BaseException | None] = []
     for moment in range(1, MOMENTS):
-        engine = engine_at(daemon, tmp_path / str(moment), release_timeout=5.0)
+        engine = engine_at(daemon, tmp_path / str(moment), release_timeout=5.0, separate_network=True)
         handle = await up(engine, wanted())
         away.at(moment)
         ends.append(await end_of(engine.release(handle)))

@@ -40,11 +40,11 @@ def full() -> Iterator[Docker]:
 
 
 @asynccontextmanager
-async def at(docker: Docker, folder: Path) -> AsyncIterator[DockerHarness]:
+async def at(docker: Docker, folder: Path, **traits: object) -> AsyncIterator[DockerHarness]:
     """Give an engine there."""
     from jupyter_smx.testing.docker.harness import DockerHarness  # noqa: PLC0415 - imports Docker's library
 
-    harness = DockerHarness(folder / "smx", docker.host, images.PYTHON.name)
+    harness = DockerHarness(folder / "smx", docker.host, images.PYTHON.name, **traits)
     try:
         yield harness
     finally:
@@ -54,7 +54,7 @@ async def at(docker: Docker, folder: Path) -> AsyncIterator[DockerHarness]:
 async def test_one_host_shares_the_usual_network_and_says_so_and_several_are_refused(
     full: Docker, tmp_path: Path
 ) -> None:
-    async with at(full, tmp_path) as harness:
+    async with at(full, tmp_path, separate_network=True) as harness:
         handle = await harness.acquire()
         assert [host.given_up for host in handle.hosts] == [(SHARED_NETWORK,)]
         assert await harness.new_engine().find(handle.cluster) == handle
@@ -68,7 +68,7 @@ async def test_one_host_shares_the_usual_network_and_says_so_and_several_are_ref
 
 
 async def test_a_network_goes_with_its_cluster_also_from_who_was_let_into_it(docker: Docker, tmp_path: Path) -> None:
-    async with at(docker, tmp_path) as harness:
+    async with at(docker, tmp_path, separate_network=True) as harness:
         handle = await harness.acquire()
         network = f"jupyter-smx-{handle.cluster}"
         guest = harness.run_docker("run", "-d", f"--network={network}", images.PYTHON.name, "sleep", "600")

@@ -7,10 +7,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import fake_engine
 import pytest
-from fake_engine import end_of, engine_at, up, wanted
+from fake_engine import end_of, up, wanted
 
 from jupyter_smx.engines.docker.containers.isolation import SHARED_NETWORK
+from jupyter_smx.engines.docker.daemon import resolver
 from jupyter_smx.engines.machine import file_lock
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle
@@ -23,7 +25,14 @@ if TYPE_CHECKING:
 
     from fake_dockerd import FakeDockerd
 
+    from jupyter_smx.engines.docker.engine import DockerEngine
+
 NO_ROOM = "could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network"
+
+
+def engine_at(daemon: FakeDockerd, folder: Path, **traits: Any) -> DockerEngine:
+    """Return an engine whose clusters of one host have a network, too, unless a test says otherwise."""
+    return fake_engine.engine_at(daemon, folder, **{"separate_network": True, **traits})
 
 
 @pytest.fixture
@@ -306,3 +315,65 @@ async def test_a_launch_that_a_controller_did_not_end_is_ended_by_the_next_one(
     )
     await engine_at(daemon, tmp_path).release(handle)
     assert (daemon.containers, daemon.networks) == ({}, {})
+
+
+@pytest.fixture
+def default_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let containers reach the machine's name servers in the default network."""
+    monkeypatch.setattr(resolver, "is_on_loopback", lambda: False)
+
+
+def default_engine_at(daemon: FakeDockerd, folder: Path) -> DockerEngine:
+    return engine_at(daemon, folder, separate_network=False)
+
+
+@pytest.mark.usefixtures("inspected_image", "default_network")
+async def test_a_single_host_joins_the_default_network_which_stays(daemon: FakeDockerd, tmp_path: Path) -> None:
+    handle = await up(default_engine_at(daemon, tmp_path), wanted())
+    [container] = daemon.containers.values()
+    assert [*container["networks"]] == ["bridge"]
+    assert [one.given_up for one in handle.hosts] == [()], "the configuration wants it, so it is no limitation"
+    assert await default_engine_at(daemon, tmp_path).find("c1") == handle
+    await default_engine_at(daemon, tmp_path).release(handle)
+    assert daemon.containers == {}
+    changes = [one for one in daemon.asked if "/networks/" in one and not one.startswith("GET")]
+    assert [one.rpartition("/")[2] for one in changes] == ["disconnect", "connect"]
+
+
+@pytest.mark.usefixtures("inspected_image", "default_network")
+async def test_without_a_default_network_a_single_host_has_a_separate_one(daemon: FakeDockerd, tmp_path: Path) -> None:
+    daemon.refuses["POST /networks/bridge/connect"] = (404, "network bridge not found")
+    handle = await up(default_engine_at(daemon, tmp_path), wanted())
+    [container] = daemon.containers.values()
+    assert container["networks"] == {"jupyter-smx-c1": {"Aliases": ["algo-1"]}}
+    assert [one.given_up for one in handle.hosts] == [()]
+    await default_engine_at(daemon, tmp_path).release(handle)
+    assert (daemon.containers, daemon.networks) == ({}, {})
+
+
+@pytest.mark.usefixtures("inspected_image", "default_network")
+async def test_a_default_network_that_refuses_is_no_reason_for_another(daemon: FakeDockerd, tmp_path: Path) -> None:
+    daemon.refuses["POST /networks/bridge/connect"] = (403, "not today")
+    with pytest.raises(UnavailableError, match=r"could not be started \(not today\)"):
+        await up(default_engine_at(daemon, tmp_path), wanted())
+    assert (daemon.containers, daemon.networks) == ({}, {})
+
+
+@pytest.mark.usefixtures("inspected_image", "default_network")
+async def test_a_pool_with_a_network_of_an_earlier_version_continues(daemon: FakeDockerd, tmp_path: Path) -> None:
+    handle = await up(engine_at(daemon, tmp_path), wanted())
+    now = default_engine_at(daemon, tmp_path)
+    assert await now.find("c1") == handle
+    assert await up(now, wanted()) == handle
+    await now.release(handle)
+    assert (daemon.containers, daemon.networks) == ({}, {})
+
+
+@pytest.mark.usefixtures("inspected_image")
+async def test_a_single_host_has_a_separate_network_where_the_default_one_lacks_the_name_servers(
+    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolver, "is_on_loopback", lambda: True)
+    handle = await up(default_engine_at(daemon, tmp_path), wanted())
+    assert [[*one["networks"]] for one in daemon.containers.values()] == [["jupyter-smx-c1"]]
+    await default_engine_at(daemon, tmp_path).release(handle)

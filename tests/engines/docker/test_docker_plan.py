@@ -115,6 +115,7 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
     by_job = isolated and count == 3
     settings = replace(SETTINGS, network_isolation=isolated and not by_job)
     request = replace(request_of(plans(count)), network_isolation=by_job)
+    settings = replace(settings, separate_network=True)
     network = container_spec.network(request, settings)
     if count == 1 and isolated:
         assert network is None
@@ -142,6 +143,33 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
         assert container_spec.host_json(request, plan, settings)["addresses"] == {
             other.host: other.host for other in request.hosts
         }
+
+
+@pytest.mark.parametrize(
+    ("hosts", "changes", "settings", "network"),
+    [
+        (1, {}, {}, "bridge"),
+        (2, {}, {}, "jupyter-smx-cccccccccccc"),
+        (1, {}, {"separate_network": True}, "jupyter-smx-cccccccccccc"),
+        (1, {"network_isolation": True}, {}, ""),
+        (1, {"image_settings": ("entrypoint",)}, {}, ""),
+        (1, {}, {"kind": DaemonInfo(podman=(4, 3))}, ""),
+    ],
+)
+def test_a_single_host_joins_the_default_network_after_its_start(
+    hosts: int, changes: dict[str, Any], settings: dict[str, Any], network: str
+) -> None:
+    request, chosen = replace(request_of(plans(hosts)), **changes), replace(SETTINGS, **settings)
+    order = ordered(request, request.hosts[0], chosen)
+    assert order.joins.get("net_id", "") == network
+    is_default = network == "bridge"
+    assert order.joins_default_network() is is_default
+    assert (container_spec.DEFAULT_NETWORK in order.container["Labels"]) is is_default
+    if is_default:
+        assert container_spec.network(request, chosen) is None
+        assert container_spec.separate_network(request, chosen) is not None
+        assert order.container["HostConfig"]["NetworkMode"] == "none"
+        assert container_spec.host_json(request, request.hosts[0], chosen)["interface"] == "eth0"
 
 
 def test_who_joins_dockers_usual_network_is_closed_in_all_the_same() -> None:

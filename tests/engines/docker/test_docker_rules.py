@@ -271,7 +271,7 @@ async def test_a_host_whose_container_is_away_before_any_release_was_removed_fro
 async def test_containers_that_our_own_release_removed_were_not_removed_from_outside(
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:
-    engine = engine_at(daemon, tmp_path, release_timeout=0.3)
+    engine = engine_at(daemon, tmp_path, release_timeout=0.3, separate_network=True)
     handle = await up(engine, wanted())
     daemon.refuses["DELETE /networks"] = (500, "not today")
     with pytest.raises(UnavailableError):

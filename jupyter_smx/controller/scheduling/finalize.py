@@ -116,13 +116,13 @@ class JobFinalizer:
         job = self._live_state.jobs[job_id]
         if not runtime.is_release_pending and await self._start_next_attempt(job, runtime):
             return
-        if any(record.get("artifacts") for record in runtime.records.values()):
-            job = self._mark_uploading(self._live_state.jobs[job_id])  # a user may have stopped it meanwhile
+        began = self._begin_uploading(job, runtime)
+        job = self._live_state.jobs[job_id]  # a user may have stopped it meanwhile
         home, trouble = await self._stage_out(job, runtime)
         told = await self._read_metrics(job)
         cure = await self._cure(job, runtime, trouble)
         self._live_state.detect_clock_change()
-        job = self._with_final_why(self._live_state.jobs[job_id], runtime)
+        job = self._with_final_why(_uploading(self._live_state.jobs[job_id], began), runtime)
         ends = runtime.host_ends()
         judged = trouble or attempts.final_outcome(job_outcome(_goal_at_exit(job, runtime), ends))
         now = self._live_state.clock()
@@ -246,12 +246,20 @@ class JobFinalizer:
             if error is not None:
                 raise error
 
-    def _mark_uploading(self, job: Job) -> Job:
-        moved = transitions.advance(job, SecondaryStatus.UPLOADING, self._live_state.clock())
-        if moved is not job and job.state is not SecondaryStatus.STOPPING:
+    def _begin_uploading(self, job: Job, runtime: JobRuntime) -> float | None:
+        """Return when outputs begin to be brought home, None without outputs; record it if that takes a while."""
+        if not any(record.get("artifacts") for record in runtime.records.values()):
+            return None
+        job, now = self._live_state.jobs[job.id], self._live_state.clock()
+        moved = _uploading(job, now)
+        if moved is not job and not self._has_near_result(job, runtime):
             self._live_state.save(jobs=[moved])
-            return moved
-        return job
+        return now
+
+    def _has_near_result(self, job: Job, runtime: JobRuntime) -> bool:
+        """Return True if the outputs are home sooner than a record of that step; the verdict has it then."""
+        found = [HostOutputs(host, record, None, self._spool(job, host)) for host, record in runtime.records.items()]
+        return self._output_stager.is_near_result(found)
 
     async def _stage_out(self, job: Job, runtime: JobRuntime) -> tuple[tuple[Artifact, ...], Outcome | None]:
         everything = []
@@ -484,6 +492,13 @@ def _idle_from(job: Job, at: Mapping[str, float], now: float) -> float:
     """Return since when the hosts of a job are idle: not later than now, and not earlier than its dispatch."""
     ended = min(now, at.get("ended", now))
     return max(ended, min(now, job.timings.get("sent", ended)))
+
+
+def _uploading(job: Job, began: float | None) -> Job:
+    """Move a job to the step that brings its outputs home, if it began; a stop request goes on showing."""
+    if began is None or job.state is SecondaryStatus.STOPPING:
+        return job
+    return transitions.advance(job, SecondaryStatus.UPLOADING, began)
 
 
 def _goal_at_exit(job: Job, runtime: JobRuntime) -> DesiredState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -155,6 +156,40 @@ def test_outputs_of_all_hosts_are_home_before_the_verdict(sim: Simulation) -> No
     assert SecondaryStatus.UPLOADING in [row.status for row in found.transitions]
     sim.pass_time(FORGET_DELAY)
     assert [list(host.spool.iterdir()) for host in sim.hosts(job)] == [[], []], "what is home is forgotten there"
+
+
+RESULT = {"result.pkl": b"variables"}
+
+
+def test_one_write_records_the_verdict_and_that_small_variables_are_home(sim: Simulation) -> None:
+    job = sim.submit()
+    sim.pass_time(START)
+    before = sim.controller.store.events_since(0)[1]
+    sim.end_job(job, exit_code=0, artifacts=RESULT)
+    events, _, _ = sim.controller.store.events_since(before)
+    assert [event.job.secondary_status for event in events if event.job] == [SecondaryStatus.COMPLETED]
+    found = sim.job(job)
+    assert [row.status for row in found.transitions[-2:]] == [SecondaryStatus.UPLOADING, SecondaryStatus.COMPLETED]
+    assert found.transitions[-2].end_time == found.transitions[-1].start_time
+    assert [Path(artifact.path).read_bytes() for artifact in found.artifacts] == [b"variables"]
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("write", range(1, 4))
+def test_a_controller_that_dies_at_a_write_of_the_end_brings_small_variables_home(
+    sim: Simulation, write: int, before: bool
+) -> None:
+    job = sim.submit(keep_alive=60)
+    sim.pass_time(START)
+    sim.kill_controller_at_write(write, before=before)
+    sim.end_job(job, exit_code=0, artifacts=RESULT)
+    sim.pass_time(START)
+    sim.restart()
+    sim.pass_time(START)
+    found = sim.job(job)
+    assert found.status() is Status.COMPLETED
+    assert [row.status for row in found.transitions[-2:]] == [SecondaryStatus.UPLOADING, SecondaryStatus.COMPLETED]
+    assert [Path(artifact.path).read_bytes() for artifact in found.artifacts] == [b"variables"]
 
 
 # Engines

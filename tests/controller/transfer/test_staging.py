@@ -73,6 +73,39 @@ def a_train(**fields: Any) -> Job:
     return a_job(cluster="c1", lease=1, spec=a_spec(**fields))
 
 
+def test_small_variables_on_the_disk_of_the_records_are_home_without_a_turn_of_the_loop(
+    desk: OutputStager, tmp_path: Path
+) -> None:
+    job = a_train()
+    with pytest.raises(StopIteration) as done:
+        desk.stage_out(job, [left(tmp_path, {"result.pkl": b"variables"})]).send(None)
+    (result,) = done.value.value
+    assert (result.name, result.size, desk.folder(job.id).result.read_bytes()) == ("result.pkl", 9, b"variables")
+
+
+@pytest.mark.parametrize(
+    "others", [{"model.tar.gz": b""}, {"result.pkl": bytes(stage_out.PIECE + 1)}], ids=["other outputs", "large"]
+)
+def test_outputs_that_take_longer_are_a_step_of_their_own(
+    desk: OutputStager, tmp_path: Path, others: Mapping[str, bytes]
+) -> None:
+    near = left(tmp_path, {"result.pkl": b"variables"})
+    assert desk.is_near_result([near])
+    assert not desk.is_near_result([left(tmp_path, {"result.pkl": b"variables", **others})])
+    assert not desk.is_near_result([near, left(tmp_path, {"result.pkl": b"variables"}, "algo-2")])
+    assert not desk.is_near_result([HostOutputs("algo-1", near.record, spool=HostSpool())])
+    far = OutputStager(tmp_path / "network" / "jobs")
+    assert not far.is_near_result([near])
+
+
+async def test_variables_of_another_size_than_their_record_says_are_lost(desk: OutputStager, tmp_path: Path) -> None:
+    job, source = a_train(), left(tmp_path, {"result.pkl": b"variables"})
+    (tmp_path / "spool" / "algo-1" / "artifacts" / "result.pkl").write_bytes(b"var")
+    with pytest.raises(StagingError, match="is lost"):
+        await desk.stage_out(job, [source])
+    assert not desk.folder(job.id).result.exists()
+
+
 async def test_files_of_a_shared_folder_are_home_without_a_copy(desk: OutputStager, tmp_path: Path) -> None:
     job = a_train()
     model = archive({"weights": b"w" * 1000})

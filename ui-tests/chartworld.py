@@ -66,12 +66,15 @@ def metric(name: str, count: int, where: str = "algo-1", every: float = 1.0, sta
 class ChartWorld:
     """Answers what a page asks about the history of jobs, and counts how often it asks."""
 
-    def __init__(self, page: Page, hosts: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> None:
+    def __init__(self, hosts: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> None:
         self.run = {"job": "made-up", "attempt": 1, "attempts": 1, "is_final": True}
         self.hosts = hosts
         self.metrics = metrics
         self.asked = 0
         self.status = 200
+
+    def answer(self, page: Page) -> None:
+        """Answer what this page requests from now on; with a route a page uses no HTTP cache."""
         page.route(re.compile(r"/jupyter-smx/jobs/[^/]+/(usage|metrics)"), self._answer)
 
     def _answer(self, route: Route, request: Request) -> None:

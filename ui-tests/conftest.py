@@ -1,4 +1,4 @@
-"""One server and one browser for all tests, a fresh browser profile for each, and a look at what each left behind."""
+"""One server and one browser for all tests, an empty browser profile for each, and a look at what each left behind."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from plugins.second_chances import (
     pytest_sessionfinish,
     pytest_sessionstart,
 )
+from profiles import clear_profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext
 
 __all__ = ["pytest_handlecrashitem", "pytest_runtest_protocol", "pytest_sessionfinish", "pytest_sessionstart"]
 
@@ -60,14 +61,26 @@ def browser_path() -> str:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+    """Give the browser's own profile: only this one keeps scripts on the disk, and compiled, from page to page."""
     path = browser_path()
     # Playwright's own five seconds are short on a machine that does other things.
     expect.set_options(timeout=SHOWN)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield browser
-        browser.close()
+        profile = playwright.chromium.launch_persistent_context(
+            tmp_path_factory.mktemp("profile"),
+            executable_path=path,
+            args=ARGUMENTS,
+            viewport={"width": 1400, "height": 900},
+        )
+        yield profile
+        profile.close()
+
+
+@pytest.fixture(scope="session")
+def browser(profile: BrowserContext) -> Browser:
+    assert profile.browser is not None
+    return profile.browser
 
 
 @pytest.fixture(scope="session")
@@ -128,19 +141,18 @@ def allowed() -> list[str]:
 
 
 @pytest.fixture
-def open_tab(browser: Browser, allowed: list[str]) -> Iterator[Callable[[LabServer], Lab]]:
+def open_tab(profile: BrowserContext, allowed: list[str]) -> Iterator[Callable[[LabServer], Lab]]:
     """Give a function that opens tabs of one browser profile; whatever they complain about fails the test."""
-    context = browser.new_context(viewport={"width": 1400, "height": 900})
-    context.set_default_timeout(30_000)
+    profile.set_default_timeout(30_000)
     tabs: list[Lab] = []
 
     def opened(server: LabServer) -> Lab:
-        tab = Lab(context.new_page(), server)
+        tab = Lab(profile.new_page(), server)
         tabs.append(tab)
         return tab
 
     yield opened
-    context.close()
+    clear_profile(profile, {tab.origin for tab in tabs})
     complaints = [line for tab in tabs for line in tab.complaints]
     assert [line for line in complaints if not any(part in line for part in allowed)] == []
 

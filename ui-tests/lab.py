@@ -39,6 +39,7 @@ class Lab:
         self.page = page
         self.panel = Panel(page)
         self.complaints: list[str] = []
+        self.origin = server.origin
         self._server = server
         self._workspace = f"tab-{next(_workspaces)}"
         page.on("console", self._hear)

@@ -77,9 +77,10 @@ def show(lab: Lab, job: str) -> Locator:
     return view_of(lab)
 
 
-def opened(lab: Lab) -> Locator:
+def opened(lab: Lab, world: ChartWorld) -> Locator:
     """Open the charts of a made-up job in a page that has nothing else."""
     lab.open()
+    world.answer(lab.page)
     lab.page.evaluate("() => void window.jupyterapp.commands.execute('application:toggle-left-area')")
     view = show(lab, "made-up")
     expect(drawings(lab).first).to_be_visible(timeout=FIRST)
@@ -110,8 +111,8 @@ def test_charts_grow_while_the_job_runs_and_end_with_it(lab: Lab, server: LabSer
 
 
 def test_a_part_of_the_time_is_seen_by_dragging_and_with_keys(lab: Lab) -> None:
-    ChartWorld(lab.page, [host("algo-1", 601)], [metric("loss", 100, every=6)])
-    view = opened(lab)
+    world = ChartWorld([host("algo-1", 601)], [metric("loss", 100, every=6)])
+    view = opened(lab, world)
     summary, whole = view.locator(".jp-smx-charts-summary"), re.compile("^Over 10 minutes")
     expect(summary).to_have_text(whole)
     place = view.locator(".u-over").first
@@ -139,8 +140,8 @@ def test_a_part_of_the_time_is_seen_by_dragging_and_with_keys(lab: Lab) -> None:
 def test_a_new_theme_and_a_new_width_are_drawn_anew(lab: Lab) -> None:
     hosts = [host("algo-1", 600, gpus=2), host("algo-2", 580, gpus=2, skew=3)]
     metrics = [metric("loss", 100, every=6), metric("val_loss", 20, every=30, start=2.4), metric("lr", 100, every=6)]
-    ChartWorld(lab.page, hosts, metrics)
-    view = opened(lab)
+    world = ChartWorld(hosts, metrics)
+    view = opened(lab, world)
     for theme in ("Light", "Dark", "Dark High Contrast"):
         lab.theme(f"JupyterLab {theme}")
         for number in range(drawings(lab).count()):
@@ -170,14 +171,14 @@ def test_a_new_theme_and_a_new_width_are_drawn_anew(lab: Lab) -> None:
 def test_a_screen_with_two_pixels_for_one_is_drawn_on_sharply(browser: Browser, server: LabServer) -> None:
     with browser.new_context(viewport={"width": 1400, "height": 900}, device_scale_factor=2) as context:
         lab = Lab(context.new_page(), server)
-        ChartWorld(lab.page, [host("algo-1", 60)], [])
-        opened(lab)
+        world = ChartWorld([host("algo-1", 60)], [])
+        opened(lab, world)
         assert drawings(lab).first.evaluate("canvas => canvas.width / canvas.clientWidth") == 2
 
 
 def test_a_hundred_thousand_points_are_drawn_in_half_a_second(lab: Lab) -> None:
-    ChartWorld(lab.page, [host("algo-1", 100_000)], [metric("loss", 100_000)])
-    view = opened(lab)
+    world = ChartWorld([host("algo-1", 100_000)], [metric("loss", 100_000)])
+    view = opened(lab, world)
     expect(view.locator(".jp-smx-charts-summary")).to_have_text(re.compile("^Over 27 hours 46 minutes"))
     area = view.get_by_role("group", name=re.compile("^Charts of"))
     times = [area.evaluate(TIME_A_KEY, key) for key in ("+", "ArrowRight", "-", "0", "+", "ArrowLeft", "0")]
@@ -188,8 +189,8 @@ def test_a_hundred_thousand_points_are_drawn_in_half_a_second(lab: Lab) -> None:
 
 def test_one_point_is_a_point_and_what_was_never_a_number_is_said(lab: Lab) -> None:
     never = metric("perplexity", 2) | {"values": [None, None]}
-    ChartWorld(lab.page, [host("algo-1", 1)], [metric("loss", 1) | {"values": [0.5]}, never])
-    view = opened(lab)
+    world = ChartWorld([host("algo-1", 1)], [metric("loss", 1) | {"values": [0.5]}, never])
+    view = opened(lab, world)
     expect(view.locator(".jp-smx-charts-summary")).to_contain_text("loss is 0.5; perplexity was never a finite number;")
     canvas = drawings(lab).first
     assert canvas.evaluate(COUNT_COLOUR, "--jp-brand-color1") > 3
@@ -198,9 +199,9 @@ def test_one_point_is_a_point_and_what_was_never_a_number_is_said(lab: Lab) -> N
 
 def test_a_server_that_does_not_answer_is_told_and_forgiven(lab: Lab, allowed: list[str]) -> None:
     allowed.append("503")
-    world = ChartWorld(lab.page, [host("algo-1", 60)], [])
+    world = ChartWorld([host("algo-1", 60)], [])
     world.run["is_final"] = False
-    view = opened(lab)
+    view = opened(lab, world)
     expect(view.get_by_role("status")).to_have_text("Updating live.")
     world.status = 503
     expect(view.get_by_role("status")).to_contain_text("Cannot update the charts: No controller runs.", timeout=WAKE)

@@ -10,13 +10,12 @@ import pytest
 from conftest import ARGUMENTS, browser_path
 from lab import SCREENSHOTS, WAKE
 from playwright.sync_api import expect
-from windows import opened
+from windows import connected, started
 
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from gate import Gate
     from lab import Lab
@@ -28,9 +27,15 @@ LINES = "window.lines.filter(line => line.readyState === WebSocket.OPEN).length"
 QUIET = "lab/api/settings/@jupyterlab/apputils-extension:notification"
 
 
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with started([browser_path(), *ARGUMENTS], tmp_path_factory.mktemp("windows")) as address:
+        yield address
+
+
 @pytest.fixture
-def windows(browser: Browser, server: LabServer, tmp_path: Path) -> Iterator[Windows]:
-    with opened(browser.browser_type, [browser_path(), *ARGUMENTS], tmp_path / "profile", server) as windows:
+def windows(browser: Browser, server: LabServer, address: str) -> Iterator[Windows]:
+    with connected(browser.browser_type, address, server) as windows:
         yield windows
 
 
@@ -211,8 +216,9 @@ def test_a_pool_asks_before_its_end_and_extending_in_one_tab_answers_in_all(
 ) -> None:
     other = open_tab(server)
     for tab in (lab, other):
-        tab.page.route(re.compile("/jupyter-smx/(pools|changes)"), idle_for_long)
         tab.open()
+        # With a route a page uses no HTTP cache, so it is loaded before.
+        tab.page.route(re.compile("/jupyter-smx/(pools|changes)"), idle_for_long)
     server.submit("kept", "print('done')", keep_alive=600)
     lab.panel.show()
     expect(lab.panel.warm).to_contain_text("Available", timeout=WAKE)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lab import Lab
+from profiles import clear_profile
 
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -90,8 +91,8 @@ class Windows:
 
 
 @contextmanager
-def opened(chromium: BrowserType, command: list[str], folder: Path, server: LabServer) -> Iterator[Windows]:
-    """Start a browser with a new profile, and end it."""
+def started(command: list[str], folder: Path) -> Iterator[str]:
+    """Start a browser with a new profile, give its address, and end it."""
     told = folder / "DevToolsActivePort"
     process = subprocess.Popen(
         [
@@ -109,11 +110,20 @@ def opened(chromium: BrowserType, command: list[str], folder: Path, server: LabS
         eventually_blocking(
             lambda: told.exists() and told.read_text().strip(), "the browser listens", within=START_LIMIT
         )
-        port = told.read_text().split()[0]
-        browser = chromium.connect_over_cdp(f"http://127.0.0.1:{port}", no_defaults=True)
-        browser.contexts[0].set_default_timeout(30_000)
-        yield Windows(browser.contexts[0], server)
-        browser.close()
+        yield f"http://127.0.0.1:{told.read_text().split()[0]}"
     finally:
         process.terminate()
         process.wait()
+
+
+@contextmanager
+def connected(chromium: BrowserType, address: str, server: LabServer) -> Iterator[Windows]:
+    """Connect to that browser, and leave it with one empty tab and an empty profile."""
+    browser = chromium.connect_over_cdp(address, no_defaults=True)
+    profile = browser.contexts[0]
+    profile.set_default_timeout(30_000)
+    try:
+        yield Windows(profile, server)
+    finally:
+        clear_profile(profile, [server.origin])
+        browser.close()  # ends the connection and its scripts for new pages, not the browser

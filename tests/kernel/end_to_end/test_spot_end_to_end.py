@@ -35,10 +35,10 @@ else:
 
 
 @pytest.fixture
-def desk(notebook: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Give a notebook whose cells come back at once."""
+def desk(shared_notebook: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Give a notebook whose cells come back at once. Tests here end hosts, and no controller."""
     monkeypatch.setenv("SMX_WAIT", "0")
-    return notebook
+    return shared_notebook
 
 
 def cell(shell: Any, text: str) -> Any:

@@ -44,20 +44,22 @@ def extra(tmp_path: Path) -> Path:
     ],
 )
 def test_imports_look_behind_the_code_in_the_folders_of_pythonpath(
-    agent: Agent, extra: Path, fields: dict[str, Any], code: list[str], first: list[str]
+    shared_agent: Agent, extra: Path, fields: dict[str, Any], code: list[str], first: list[str]
 ) -> None:
-    ml, gone = f"{agent.folder}/ml", f"{extra}/gone"
-    found, path, inherited = agent.json(ASK, environment={"PYTHONPATH": f"{extra}::{gone}"}, **fields)
+    ml, gone = f"{shared_agent.folder}/ml", f"{extra}/gone"
+    found, path, inherited = shared_agent.json(ASK, environment={"PYTHONPATH": f"{extra}::{gone}"}, **fields)
     whole = [f"{ml}/{name}" for name in code]
     assert (found, path[: len(code) + 2]) == ("found", [*whole, str(extra), gone])
     assert inherited == [*(f"{ml}/{name}" for name in first), str(extra), gone]
-    agent.serves()
+    shared_agent.serves()
 
 
-def test_the_code_comes_before_pythonpath_and_programs_have_it_too(agent: Agent, tmp_path: Path, extra: Path) -> None:
+def test_the_code_comes_before_pythonpath_and_programs_have_it_too(
+    shared_agent: Agent, tmp_path: Path, extra: Path
+) -> None:
     source = packed(tmp_path, {"fit.sh": "python -c 'import extra, other; print(extra.X, other.X)'", "other.py": "X=1"})
     (extra / "other.py").write_text("X = 2\n")
-    record = agent.run("", source_dir=source, entry_point="fit.sh", environment={"PYTHONPATH": str(extra)})
+    record = shared_agent.run("", source_dir=source, entry_point="fit.sh", environment={"PYTHONPATH": str(extra)})
     assert record["text"] == "found 1\n"
 
 

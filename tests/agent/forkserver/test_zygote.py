@@ -149,8 +149,8 @@ import json, numpy, random, tempfile, uuid
 print(json.dumps([random.random(), float(numpy.random.random()), float(numpy.random.default_rng().random()),
                   str(uuid.uuid4()), tempfile.mktemp()]))
 """
-    columns = zip(*(agent.json(source) for _ in range(12)), strict=True)
-    assert [len(set(column)) for column in columns] == [12] * 5
+    columns = zip(*(agent.json(source) for _ in range(4)), strict=True)
+    assert [len(set(column)) for column in columns] == [4] * 5
 
 
 def test_bug_23_numeric_libraries_use_the_threads_of_the_host(preload: Callable[..., Any]) -> None:

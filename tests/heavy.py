@@ -96,6 +96,7 @@ PARTS: Mapping[str, Part] = {
             "jupyter_smx/kernel/sagemaker",
             "jupyter_smx/kernel/subcommands",
             "tests/aws/clients/aws_client.py",
+            "tests/aws/clients/boto3_jobs.py",
             "tests/aws/clients/client_packages.py",
             "tests/aws/clients/conftest.py",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_smx.aws_endpoint import environment, process, profile, sagemaker_patch
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.aws_endpoint.environment import EnvironChange, S3Place
 
+_PYTHON_STARTUP = str(Path(__file__).with_name("python_startup"))
 BACK_IN_A_TERMINAL = 'eval "$(jupyter smx aws env --off)"'
 BACK_IN_A_NOTEBOOK = "%smx aws off"
 
@@ -43,12 +45,19 @@ def plan_on(
     front = process.start_front(report, s3, settings=settings)
     sdk_config = write_sdk_config(environment.region_of(environ), front.s3)
     variables = environment.client_variables(front.endpoint, sdk_config, environ, front.s3)
+    variables |= python_variables(environ, _PYTHON_STARTUP)
     buckets = "its buckets are folders here" if front.s3 == "local" else "its buckets are those of AWS"
     sentence = (
         f"AWS → local: new clients of SageMaker train on this machine ({front.endpoint.url}), and {buckets}. "
         f"Back to AWS: {back}"
     )
     return Switch(environment.switch_on(environ, variables), front.endpoint.url, sentence)
+
+
+def python_variables(environ: Mapping[str, str], folder: str) -> dict[str, str]:
+    """Return the variable by which each Python process of a shell imports the startup module of ``folder`` first."""
+    before = [part for part in environ.get("PYTHONPATH", "").split(os.pathsep) if part not in ("", folder)]
+    return {"PYTHONPATH": os.pathsep.join([folder, *before])}
 
 
 def lead_children(plan: Switch) -> None:

@@ -70,7 +70,9 @@ class AwsClient:
     def command(self, *words: str, limit: float = LIMIT) -> subprocess.CompletedProcess[str]:
         """Run a program in the environment of the clients."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-        environment = {**inherited, **self.variables, "PYTHONPATH": os.pathsep.join(map(str, (self.packages, ROOT)))}
+        startup = filter(None, [self.variables.get("PYTHONPATH")])
+        path = os.pathsep.join([*startup, str(self.packages), str(ROOT)])
+        environment = {**inherited, **self.variables, "PYTHONPATH": path}
         return subprocess.run(
             words, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=limit
         )

@@ -52,7 +52,7 @@ class OpenFile:
         :raises OSError: the disk of ``target`` refuses, or the name is in use.
         :raises UnreadableError: the source cannot be read.
         """
-        if not self._try_link(target):
+        if not self.link(target):
             with target.open("xb") as copy:
                 while piece := self._read_chunk():
                     copy.write(piece)
@@ -63,7 +63,11 @@ class OpenFile:
         except OSError as error:
             raise UnreadableError(error.strerror or str(error)) from error
 
-    def _try_link(self, target: Path) -> bool:
+    def link(self, target: Path) -> bool:
+        """Link the file to ``target``; False if it has other links, the system refuses, or the name is in use.
+
+        :raises OSError: the disk of ``target`` fails.
+        """
         try:
             os.link(self._name, target, src_dir_fd=self._folder, follow_symlinks=False)
         except (OSError, NotImplementedError):

@@ -252,14 +252,14 @@ class JobFinalizer:
             return None
         job, now = self._live_state.jobs[job.id], self._live_state.clock()
         moved = _uploading(job, now)
-        if moved is not job and not self._has_near_result(job, runtime):
+        if moved is not job and not self._has_small_local_result(job, runtime):
             self._live_state.save(jobs=[moved])
         return now
 
-    def _has_near_result(self, job: Job, runtime: JobRuntime) -> bool:
+    def _has_small_local_result(self, job: Job, runtime: JobRuntime) -> bool:
         """Return True if the outputs are home sooner than a record of that step; the verdict has it then."""
         found = [HostOutputs(host, record, None, self._spool(job, host)) for host, record in runtime.records.items()]
-        return self._output_stager.is_near_result(found)
+        return self._output_stager.is_small_local_result(found)
 
     async def _stage_out(self, job: Job, runtime: JobRuntime) -> tuple[tuple[Artifact, ...], Outcome | None]:
         everything = []

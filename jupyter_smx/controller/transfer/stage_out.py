@@ -49,8 +49,8 @@ ARCHIVES = {"model": "model.tar.gz", "data": "output.tar.gz"}
 _SHORT_RECORD = 1 << 20
 _FEW = 4
 """Files that one thread brings home one after another."""
-_NEAR_RESULT_LIMIT = PIECE
-"""Bytes of variables that are brought home at once on the disk of the records: a thread takes several times as long."""
+_SMALL_RESULT = PIECE
+"""Bytes of variables that the event loop links on the disk of the records: a thread takes several times as long."""
 _LONGEST_NAME, _DIGITS = 240, 16
 """Maximum bytes of a file's name, to which its first copy adds some, and of the hash in a longer one."""
 
@@ -103,14 +103,14 @@ class OutputStager:
         with atomic_write(folder.provenance) as part:
             part.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
 
-    def is_near_result(self, everything: Sequence[HostOutputs]) -> bool:
+    def is_small_local_result(self, everything: Sequence[HostOutputs]) -> bool:
         """Return True if small variables on the disk of the records are all that a job has to bring home."""
         outputs = [artifact for left in everything for artifact in left.record.get("artifacts", ())]
         if len(everything) != 1 or len(outputs) != 1 or outputs[0]["name"] != host_layout.RESULT:
             return False
         spool = everything[0].spool
-        is_near = spool is not None and spool.path is not None and spool.path.is_relative_to(self._jobs_folder.parent)
-        return is_near and int(outputs[0]["size"]) <= _NEAR_RESULT_LIMIT
+        is_local = spool is not None and spool.path is not None and spool.path.is_relative_to(self._jobs_folder.parent)
+        return is_local and int(outputs[0]["size"]) <= _SMALL_RESULT
 
     async def stage_out(self, job: Job, everything: Sequence[HostOutputs]) -> tuple[Artifact, ...]:
         """Collect every artifact of every host and put it at its destination; safe to repeat.
@@ -124,9 +124,9 @@ class OutputStager:
             return ()
         folder = self.folder(job.id)
         folder.make()
-        near = _stage_out_near_result(folder, everything[0]) if self.is_near_result(everything) else None
-        if near is not None:
-            return near
+        result = _link_small_result(folder, everything[0]) if self.is_small_local_result(everything) else None
+        if result is not None:
+            return (result,)
         job = replace(job, spec=job.spec.fill_job_name(job.name))
         hosts = sorted(everything, key=lambda left: _natural(left.host))
         incoming = folder.path / "incoming"
@@ -164,18 +164,20 @@ class OutputStager:
             )
 
 
-def _stage_out_near_result(folder: JobFolder, left: HostOutputs) -> tuple[Artifact, ...] | None:
-    """Bring home the variables that :meth:`OutputStager.is_near_result` has found; None if they are not there whole."""
+def _link_small_result(folder: JobFolder, left: HostOutputs) -> Artifact | None:
+    """Link small variables on the disk of the records to the job's folder; None where a thread must do it.
+
+    This blocks the event loop, so it never copies: the job may have replaced the file by a larger one.
+    """
     (artifact,) = left.record["artifacts"]
-    _, where = _places(artifact, folder.path)
-    spool = left.spool.path if left.spool is not None else None
-    if spool is None or not _fetch_from_spool(spool, str(where), folder.result):
+    (_, where), size = _places(artifact, folder.path), int(artifact["size"])
+    if left.spool is None or left.spool.path is None:
         return None
-    size = folder.result.stat().st_size
-    if size != int(artifact["size"]):
-        folder.result.unlink()
-        return None
-    return (Artifact(name=host_layout.RESULT, path=str(folder.result), size=size),)
+    # A thread reports the error.
+    with suppress(OSError), untrusted_files.open_file(left.spool.path, str(where)) as source:
+        if source.size() == size and source.link(folder.result):
+            return Artifact(name=host_layout.RESULT, path=str(folder.result), size=size)
+    return None
 
 
 def _are_few(job: Job, hosts: Sequence[HostOutputs]) -> bool:

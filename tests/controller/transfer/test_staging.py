@@ -89,21 +89,45 @@ def test_small_variables_on_the_disk_of_the_records_are_home_without_a_turn_of_t
 def test_outputs_that_take_longer_are_a_step_of_their_own(
     desk: OutputStager, tmp_path: Path, others: Mapping[str, bytes]
 ) -> None:
-    near = left(tmp_path, {"result.pkl": b"variables"})
-    assert desk.is_near_result([near])
-    assert not desk.is_near_result([left(tmp_path, {"result.pkl": b"variables", **others})])
-    assert not desk.is_near_result([near, left(tmp_path, {"result.pkl": b"variables"}, "algo-2")])
-    assert not desk.is_near_result([HostOutputs("algo-1", near.record, spool=HostSpool())])
+    small = left(tmp_path, {"result.pkl": b"variables"})
+    assert desk.is_small_local_result([small])
+    assert not desk.is_small_local_result([left(tmp_path, {"result.pkl": b"variables", **others})])
+    assert not desk.is_small_local_result([small, left(tmp_path, {"result.pkl": b"variables"}, "algo-2")])
+    assert not desk.is_small_local_result([HostOutputs("algo-1", small.record, spool=HostSpool())])
     far = OutputStager(tmp_path / "network" / "jobs")
-    assert not far.is_near_result([near])
+    assert not far.is_small_local_result([small])
 
 
-async def test_variables_of_another_size_than_their_record_says_are_lost(desk: OutputStager, tmp_path: Path) -> None:
+def test_the_event_loop_copies_no_variables(desk: OutputStager, tmp_path: Path) -> None:
+    source = left(tmp_path, {"result.pkl": b"variables"})
+    os.link(tmp_path / "spool" / "algo-1" / "artifacts" / "result.pkl", tmp_path / "second name")
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        desk.stage_out(a_train(), [source]).send(None)  # to a thread
+
+
+async def test_variables_with_a_second_name_are_copied(desk: OutputStager, tmp_path: Path) -> None:
     job, source = a_train(), left(tmp_path, {"result.pkl": b"variables"})
+    second = tmp_path / "second name"
+    os.link(tmp_path / "spool" / "algo-1" / "artifacts" / "result.pkl", second)
+    await desk.stage_out(job, [source])
+    home = desk.folder(job.id).result
+    assert home.read_bytes() == b"variables"
+    assert not home.samefile(second)
+
+
+@pytest.mark.parametrize("earlier", [None, b"variables"])
+async def test_variables_of_another_size_than_their_record_says_are_lost(
+    desk: OutputStager, tmp_path: Path, earlier: bytes | None
+) -> None:
+    job, source = a_train(), left(tmp_path, {"result.pkl": b"variables"})
+    home = desk.folder(job.id).result
+    if earlier is not None:
+        desk.folder(job.id).make()
+        home.write_bytes(earlier)
     (tmp_path / "spool" / "algo-1" / "artifacts" / "result.pkl").write_bytes(b"var")
     with pytest.raises(StagingError, match="is lost"):
         await desk.stage_out(job, [source])
-    assert not desk.folder(job.id).result.exists()
+    assert (home.read_bytes() if home.exists() else None) == earlier
 
 
 async def test_files_of_a_shared_folder_are_home_without_a_copy(desk: OutputStager, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec.structs import replace
 
 from jupyter_smx.agent.system.files import host_layout
-from jupyter_smx.controller.errors import UnexpectedError, is_disk_outage, wrap_unexpected
+from jupyter_smx.controller.errors import RecordsError, UnexpectedError, is_disk_outage, wrap_unexpected
 from jupyter_smx.controller.telemetry.log_metrics import LogMetrics
 from jupyter_smx.controller.transfer import host_spool, stage_out
 from jupyter_smx.controller.transfer.host_spool import PIECE, HostSpool
@@ -116,16 +116,16 @@ class JobFinalizer:
         job = self._live_state.jobs[job_id]
         if not runtime.is_release_pending and await self._start_next_attempt(job, runtime):
             return
-        began = self._begin_uploading(job, runtime)
+        self._begin_uploading(job, runtime)
         job = self._live_state.jobs[job_id]  # a user may have stopped it meanwhile
         home, trouble = await self._stage_out(job, runtime)
         told = await self._read_metrics(job)
         cure = await self._cure(job, runtime, trouble)
         self._live_state.detect_clock_change()
-        job = self._with_final_why(_uploading(self._live_state.jobs[job_id], began), runtime)
+        now = self._live_state.clock()
+        job = self._with_final_why(_uploading(self._live_state.jobs[job_id], runtime, now), runtime)
         ends = runtime.host_ends()
         judged = trouble or attempts.final_outcome(job_outcome(_goal_at_exit(job, runtime), ends))
-        now = self._live_state.clock()
         times = (item for record in runtime.records.values() for item in record.get("at", {}).items())
         at = {name: moment for name, moment in times if moment is not None}  # a job that was refused never ran
         over = replace(
@@ -246,20 +246,25 @@ class JobFinalizer:
             if error is not None:
                 raise error
 
-    def _begin_uploading(self, job: Job, runtime: JobRuntime) -> float | None:
-        """Return when outputs begin to be brought home, None without outputs; record it if that takes a while."""
+    def _begin_uploading(self, job: Job, runtime: JobRuntime) -> None:
+        """Begin the step that brings outputs home, if there are any; record it now if it takes a while."""
         if not any(record.get("artifacts") for record in runtime.records.values()):
-            return None
-        job, now = self._live_state.jobs[job.id], self._live_state.clock()
-        moved = _uploading(job, now)
-        if moved is not job and not self._has_small_local_result(job, runtime):
-            self._live_state.save(jobs=[moved])
-        return now
+            return
+        if runtime.uploading_since is None:
+            runtime.uploading_since = self._live_state.clock()
+        if not self._has_small_local_result(job, runtime):
+            self._save_uploading(job, runtime)
+
+    def _save_uploading(self, job: Job, runtime: JobRuntime) -> None:
+        before = self._live_state.jobs[job.id]
+        uploading = _uploading(before, runtime, self._live_state.clock())
+        if uploading is not before:
+            self._live_state.save(jobs=[uploading])
 
     def _has_small_local_result(self, job: Job, runtime: JobRuntime) -> bool:
         """Return True if the outputs are home sooner than a record of that step; the verdict has it then."""
-        found = [HostOutputs(host, record, None, self._spool(job, host)) for host, record in runtime.records.items()]
-        return self._output_stager.is_small_local_result(found)
+        outputs = [HostOutputs(host, record, None, self._spool(job, host)) for host, record in runtime.records.items()]
+        return self._output_stager.is_small_local_result(outputs)
 
     async def _stage_out(self, job: Job, runtime: JobRuntime) -> tuple[tuple[Artifact, ...], Outcome | None]:
         everything = []
@@ -272,6 +277,8 @@ class JobFinalizer:
         except SmxError as error:
             may_pass = error.transient or isinstance(error, UnavailableError)
             if may_pass and runtime.can_wait_for_disk(error, self._live_state.monotonic()):
+                with suppress(RecordsError):  # their disk may be the one that is full
+                    self._save_uploading(job, runtime)
                 raise
             whose = attempts.INTERNAL_ERROR if is_disk_outage(error) else "ClientError"
             said = f"{whose}: The outputs could not be collected: {error}"
@@ -494,11 +501,12 @@ def _idle_from(job: Job, at: Mapping[str, float], now: float) -> float:
     return max(ended, min(now, job.timings.get("sent", ended)))
 
 
-def _uploading(job: Job, began: float | None) -> Job:
+def _uploading(job: Job, runtime: JobRuntime, now: float) -> Job:
     """Move a job to the step that brings its outputs home, if it began; a stop request goes on showing."""
-    if began is None or job.state is SecondaryStatus.STOPPING:
+    if runtime.uploading_since is None or job.state is SecondaryStatus.STOPPING:
         return job
-    return transitions.advance(job, SecondaryStatus.UPLOADING, began)
+    # The clock may have been set back since then.
+    return transitions.advance(job, SecondaryStatus.UPLOADING, min(runtime.uploading_since, now))
 
 
 def _goal_at_exit(job: Job, runtime: JobRuntime) -> DesiredState:

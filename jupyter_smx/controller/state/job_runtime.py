@@ -67,6 +67,8 @@ class JobRuntime:
     """The goal of the job when its code had ended; later requests do not change the result.
 
     None until then, and if no controller was connected: then the records of the hosts decide."""
+    uploading_since: float | None = None
+    """When the controller first began to bring its outputs home, in seconds since the epoch."""
     last_remark: str = ""
     """Message of the job before its hosts became unreachable."""
     refusals: int = 0

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.errors import RecordsError
 from jupyter_smx.controller.scheduling.finalize import FORGET_DELAY
+from jupyter_smx.controller.transfer.job_folder import StagingError
+from jupyter_smx.controller.transfer.stage_out import OutputStager
 from jupyter_smx.model.errors import ResourceInUseError, ResourceLimitError
 from jupyter_smx.model.records.cluster import ClusterState
 from jupyter_smx.model.spec.channel import Channel
@@ -172,6 +174,58 @@ def test_one_write_records_the_verdict_and_that_small_variables_are_home(sim: Si
     assert [row.status for row in found.transitions[-2:]] == [SecondaryStatus.UPLOADING, SecondaryStatus.COMPLETED]
     assert found.transitions[-2].end_time == found.transitions[-1].start_time
     assert [Path(artifact.path).read_bytes() for artifact in found.artifacts] == [b"variables"]
+
+
+def test_small_variables_that_cannot_be_brought_home_now_are_a_step_since_the_first_try(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_what: object) -> None:
+        raise StagingError("The disk is full.", transient=True)
+
+    job = sim.submit()
+    sim.pass_time(START)
+    with monkeypatch.context() as patched:
+        patched.setattr(OutputStager, "stage_out", refuse)
+        sim.end_job(job, exit_code=0, artifacts=RESULT)
+        first = sim.job(job).transitions[-1]
+        assert first.status is SecondaryStatus.UPLOADING
+        sim.pass_time(20)
+        assert sim.job(job).transitions[-1].start_time == first.start_time
+    sim.pass_time(START + 1)
+    found = sim.job(job)
+    assert [row.status for row in found.transitions[-2:]] == [SecondaryStatus.UPLOADING, SecondaryStatus.COMPLETED]
+    assert found.transitions[-2].start_time == first.start_time
+
+
+def test_a_verdict_that_cannot_be_written_now_has_the_step_of_variables_since_the_first_try(sim: Simulation) -> None:
+    job = sim.submit()
+    sim.pass_time(START)
+    sim.fill_disk()
+    ended_at = sim.world.clock()
+    sim.end_job(job, exit_code=0, artifacts=RESULT)
+    sim.pass_time(20)
+    sim.free_disk()
+    sim.pass_time(START + 1)
+    (uploading,) = [row for row in sim.job(job).transitions if row.status is SecondaryStatus.UPLOADING]
+    assert uploading.start_time == pytest.approx(ended_at, abs=1)
+
+
+def test_the_step_of_small_variables_does_not_begin_after_its_end(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage_out = OutputStager.stage_out
+
+    async def set_the_clock_back(*what: Any) -> Any:
+        sim.world.set_clock(-1_000)
+        return await stage_out(*what)
+
+    job = sim.submit()
+    sim.pass_time(2_000)
+    monkeypatch.setattr(OutputStager, "stage_out", set_the_clock_back)
+    sim.end_job(job, exit_code=0, artifacts=RESULT)
+    found = sim.job(job)
+    assert found.status() is Status.COMPLETED
+    assert found.transitions[-1].start_time <= sim.world.clock()
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])

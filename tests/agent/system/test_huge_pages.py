@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,13 +40,65 @@ def test_only_writable_private_memory_without_a_file_is_collapsed() -> None:
     ]
 
 
-def test_parts_of_an_area_are_whole_huge_pages_that_are_in_use() -> None:
-    empty = 5 * MIB
-    area = Area(MIB, 12 * MIB + 4096)
-    found = huge_pages.full_areas(area, MIB, lambda page: not page.begin <= empty < page.end)
-    assert list(found) == [Area(MIB, 5 * MIB), Area(6 * MIB, 12 * MIB)]
-    assert list(huge_pages.full_areas(Area(4096, 2 * MIB - 4096), MIB, lambda _page: True)) == []
-    assert list(huge_pages.full_areas(area, MIB, lambda _page: False)) == []
+def test_the_windows_of_areas_are_whole_huge_pages_and_the_largest_area_is_last() -> None:
+    large, small = Area(MIB, 300 * MIB + 4096), Area(400 * MIB - 4096, 402 * MIB)
+    assert list(huge_pages.windows([large, small], MIB)) == [
+        Area(400 * MIB, 402 * MIB),
+        Area(MIB, 257 * MIB),
+        Area(257 * MIB, 300 * MIB),
+    ]
+    assert list(huge_pages.windows([Area(4096, 2 * MIB - 4096)], MIB)) == []
+
+
+def test_parts_of_a_window_are_huge_pages_that_are_in_use() -> None:
+    window, pages = Area(MIB, 12 * MIB), MIB // 4096
+    empty, full = bytes(pages), b"\x01" * pages
+    unused = b"\x02" * pages  # bits that have no meaning
+    few, many = b"\x01" * 200 + bytes(pages - 200), bytes(20) + b"\x03" * (pages - 20)
+    states = full * 4 + empty + full + few + many + full + unused + full
+    assert list(huge_pages.full_areas(window, MIB, states)) == [
+        Area(MIB, 5 * MIB),
+        Area(6 * MIB, 7 * MIB),
+        Area(8 * MIB, 10 * MIB),
+        Area(11 * MIB, 12 * MIB),
+    ]
+    assert list(huge_pages.full_areas(window, MIB, full * 11)) == [window]
+    assert list(huge_pages.full_areas(window, MIB, empty * 11)) == []
+    assert list(huge_pages.full_areas(window, MIB, b"")) == [], "the kernel refused"
+
+
+@needs_huge_pages
+def test_no_memory_is_looked_at_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huge_pages, "_BUDGET", 0)
+    monkeypatch.setattr(huge_pages, "_page_states", lambda *_what: pytest.fail("it looks"))
+    huge_pages.collapse()
+
+
+RESERVES = """\
+import ctypes, mmap
+from jupyter_smx.agent.system.processes import process
+from jupyter_smx.agent.system.resources import huge_pages
+private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+process.prctl(41, 1)  # PR_SET_THP_DISABLE: written in small pages whatever the system's setting is
+data = mmap.mmap(-1, 8 << 20, flags=private)
+data.write(b"x" * (8 << 20))
+process.prctl(41, 0)
+reserved = mmap.mmap(-1, 256 << 30, flags=private | 0x4000)  # MAP_NORESERVE
+huge_pages.collapse()
+where = ctypes.addressof(ctypes.c_char.from_buffer(data))
+for row in open("/proc/self/smaps"):
+    words = row.split()
+    if "-" in words[0]:
+        area = range(*(int(end, 16) for end in words[0].split("-")))
+    elif words[0] == "AnonHugePages:" and where in area:
+        print(words[1])
+"""
+
+
+@needs_huge_pages
+def test_reserved_address_space_keeps_no_memory_from_being_collapsed() -> None:
+    said = subprocess.run([sys.executable, "-c", RESERVES], capture_output=True, text=True, check=True)
+    assert int(said.stdout) << 10 >= 4 * MIB
 
 
 @needs_huge_pages

@@ -516,7 +516,7 @@ class DockerEngine(Engine):
             data_dir=self.data_dir,
             user=(self._users.of_image(image.parts.user_numbers()) if image else self._users).name(),
             network_isolation=self.is_network_isolated(),
-            separate_network=bool(self.separate_network) or resolver.is_on_loopback(),
+            separate_network=bool(self.separate_network) or not resolver.are_name_servers_reachable(),
             pids=int(self.pids_limit),
             grace=float(self.grace),
             variables={name: os.environ[name] for name in self.variables if name in os.environ},

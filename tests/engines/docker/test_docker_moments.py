@@ -74,7 +74,7 @@ def away(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch, request: pytest.F
 @pytest.fixture(autouse=True)
 def _name_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let containers reach the machine's name servers in any network."""
-    monkeypatch.setattr(resolver, "is_on_loopback", lambda: False)
+    monkeypatch.setattr(resolver, "are_name_servers_reachable", lambda: True)
 
 
 @pytest.mark.usefixtures("inspected_image")

@@ -320,7 +320,7 @@ async def test_a_launch_that_a_controller_did_not_end_is_ended_by_the_next_one(
 @pytest.fixture
 def default_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let containers reach the machine's name servers in the default network."""
-    monkeypatch.setattr(resolver, "is_on_loopback", lambda: False)
+    monkeypatch.setattr(resolver, "are_name_servers_reachable", lambda: True)
 
 
 def default_engine_at(daemon: FakeDockerd, folder: Path) -> DockerEngine:
@@ -373,7 +373,7 @@ async def test_a_pool_with_a_network_of_an_earlier_version_continues(daemon: Fak
 async def test_a_single_host_has_a_separate_network_where_the_default_one_lacks_the_name_servers(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolver, "is_on_loopback", lambda: True)
+    monkeypatch.setattr(resolver, "are_name_servers_reachable", lambda: False)
     handle = await up(default_engine_at(daemon, tmp_path), wanted())
     assert [[*one["networks"]] for one in daemon.containers.values()] == [["jupyter-smx-c1"]]
     await default_engine_at(daemon, tmp_path).release(handle)

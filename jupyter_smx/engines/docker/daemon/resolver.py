@@ -1,13 +1,14 @@
 """Find out if containers in the daemon's default network can resolve names as this machine does.
 
-Docker copies the machine's name servers for them. It leaves out those on the loopback, where a container has none, and
-takes public ones if no other is left. In separate networks the daemon itself asks the machine's name servers.
+Docker copies the machine's name servers for them. It omits those on the loopback, where a container has none, and IPv6
+ones, which that network seldom reaches. If no other is left, it takes public ones, and otherwise a server may be
+missing that answers for private names. In separate networks the daemon itself sends the requests.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from ipaddress import ip_address
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,16 @@ _PATHS = ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")
 _SYSTEMD = "127.0.0.53"
 
 
-def is_on_loopback(paths: Sequence[str] = _PATHS) -> bool:
-    """Return True if this machine has name servers and all of them are on its loopback; False if unknown. Blocks."""
+def are_name_servers_reachable(paths: Sequence[str] = _PATHS) -> bool:
+    """Return True if containers in the default network get all name servers of this machine; False if unknown.
+
+    Blocks.
+    """
     for path in paths:
         servers = _read_servers(path)
         if servers != [_SYSTEMD]:
-            return bool(servers) and all(map(_is_loopback, servers))
-    return True
+            return bool(servers) and all(map(_is_copied, servers))
+    return False
 
 
 def _read_servers(path: str) -> list[str]:
@@ -35,7 +39,9 @@ def _read_servers(path: str) -> list[str]:
     return []
 
 
-def _is_loopback(server: str) -> bool:
+def _is_copied(server: str) -> bool:
+    """Return True if Docker copies a server and it means the same in a container; an invalid address is omitted."""
     with suppress(ValueError):
-        return ip_address(server.partition("%")[0]).is_loopback
+        address = IPv4Address(server)
+        return not (address.is_loopback or address.is_unspecified)
     return False

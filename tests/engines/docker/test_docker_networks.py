@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import fake_engine
 import pytest
 from fake_engine import end_of, up, wanted
+from msgspec.structs import replace
 
 from jupyter_smx.engines.docker.containers.isolation import SHARED_NETWORK
 from jupyter_smx.engines.docker.daemon import resolver
@@ -366,6 +367,21 @@ async def test_a_pool_with_a_network_of_an_earlier_version_continues(daemon: Fak
     assert await now.find("c1") == handle
     assert await up(now, wanted()) == handle
     await now.release(handle)
+    assert (daemon.containers, daemon.networks) == ({}, {})
+
+
+@pytest.mark.usefixtures("inspected_image", "default_network")
+async def test_a_separate_network_that_is_configured_later_is_for_new_hosts(
+    daemon: FakeDockerd, tmp_path: Path
+) -> None:
+    handle = await up(default_engine_at(daemon, tmp_path), wanted())
+    now = engine_at(daemon, tmp_path)
+    assert await now.find("c1") == handle
+    assert await up(now, wanted()) == handle
+    new = await up(now, replace(wanted(), cluster="c2"))
+    assert [[*one["networks"]] for one in daemon.containers.values()] == [["bridge"], ["jupyter-smx-c2"]]
+    for one in (handle, new):
+        await now.release(one)
     assert (daemon.containers, daemon.networks) == ({}, {})
 
 

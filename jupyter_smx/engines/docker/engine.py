@@ -30,7 +30,7 @@ from jupyter_smx.engines.docker.images.build import ImageBuilder
 from jupyter_smx.engines.docker.images.image import Images, cached_inspection
 from jupyter_smx.engines.docker.images.opt_ml_files import prune as prune_image_files
 from jupyter_smx.engines.docker.images.pull import ImagePuller
-from jupyter_smx.engines.docker.launch import ClusterLaunch, host_handle, is_on_shared_network
+from jupyter_smx.engines.docker.launch import ClusterLaunch, host_handle, is_on_default_network
 from jupyter_smx.engines.docker.preflight import Preflight
 from jupyter_smx.engines.docker.teardown import exit_reasons, list_containers, remove_cluster
 from jupyter_smx.engines.machine import request_validation
@@ -252,7 +252,7 @@ class DockerEngine(Engine):
             row["Labels"][container_spec.HOST]: row for row in rows if row["Labels"].get(container_spec.HOST) in order
         }
         hosts = tuple(
-            host_handle(host, row["Id"], daemon, row["Labels"], is_shared=is_on_shared_network(row))
+            host_handle(host, row["Id"], daemon, row["Labels"], is_shared=is_on_default_network(row))
             for host, row in sorted(found.items(), key=lambda pair: order.index(pair[0]))
         )
         return Handle(engine=self.name, cluster=cluster, hosts=hosts)

@@ -70,7 +70,7 @@ class ClusterLaunch:
             if self._is_single and _NO_ADDRESSES in problem.message.lower():
                 # A daemon has some thirty networks, and a machine may have more jobs: a single host, with no other
                 # host to find, need not wait for one.
-                _log.warning("cluster=%s uses the default container network: %s", self._cluster, problem.message)
+                _log.warning("cluster=%s uses the default network: %s", self._cluster, problem.message)
                 return container_spec.BRIDGE
             raise UnavailableError(
                 f"Cluster {self._cluster} did not get its network: {problem.message}.",
@@ -118,29 +118,29 @@ class ClusterLaunch:
             return await self._run(
                 name, container_spec.use_default_network(order.container, await self.network())
             ), False
-        if not order.joins:
+        if not order.endpoint:
             return await self._run(name, order.container), False
         if order.joins_default_network():
             found = await self._run(name, order.container)
-            return found, await self._join_default_network(host, found["Id"], order.joins)
+            return found, await self._join_default_network(host, found["Id"], order.endpoint)
         found, network = await self._run_and_make_network(name, order.container)
         # On the default network there is only a single host, which needs no names for others to find it.
-        joins = {"net_id": container_spec.BRIDGE} if network == container_spec.BRIDGE else order.joins
-        return found, await self._join(host, found["Id"], joins)
+        endpoint = {"net_id": container_spec.BRIDGE} if network == container_spec.BRIDGE else order.endpoint
+        return found, await self._join(host, found["Id"], endpoint)
 
-    async def _join_default_network(self, host: str, container: str, joins: dict[str, Any]) -> bool:
+    async def _join_default_network(self, host: str, container: str, endpoint: dict[str, Any]) -> bool:
         """Connect a host to the daemon's default network, or to one of its own if the daemon has none (``bridge``)."""
         try:
-            return await self._join(host, container, joins)
+            return await self._join(host, container, endpoint)
         except DaemonError as problem:
             if problem.status != NOT_FOUND:
                 raise
         await self.network()
-        return await self._join(host, container, container_spec.separate_joins(self._cluster, host))
+        return await self._join(host, container, container_spec.separate_endpoint(self._cluster, host))
 
-    async def _join(self, host: str, container: str, joins: dict[str, Any]) -> bool:
+    async def _join(self, host: str, container: str, endpoint: dict[str, Any]) -> bool:
         lock = join_lock_path(self._folders, self._cluster, host)
-        join = partial(self._join_once, container=container, joins=joins, lock=lock)
+        join = partial(self._join_once, container=container, endpoint=endpoint, lock=lock)
         return await self._daemon.call(join, self._seconds)
 
     async def _run_and_make_network(self, name: str, config: dict[str, Any]) -> tuple[dict[str, Any], str]:
@@ -167,8 +167,8 @@ class ClusterLaunch:
                 return await self._run(name, unnamed)
         return found
 
-    def _join_once(self, api: Any, container: str, joins: dict[str, Any], lock: Path) -> bool:
-        """Connect a host to a network unless it has one; return True if that is the shared network.
+    def _join_once(self, api: Any, container: str, endpoint: dict[str, Any], lock: Path) -> bool:
+        """Connect a host to a network unless it has one; return True if that is the default network.
 
         Another task may do the same at this moment.
         """
@@ -178,8 +178,8 @@ class ClusterLaunch:
                 return container_spec.BRIDGE in joined
             if there:  # a container in the network "none" can join no other
                 api.disconnect_container_from_network(container, container_spec.NONE)
-            api.connect_container_to_network(container, **joins)
-        return bool(joins["net_id"] == container_spec.BRIDGE)
+            api.connect_container_to_network(container, **endpoint)
+        return bool(endpoint["net_id"] == container_spec.BRIDGE)
 
     async def _create(self, name: str, config: dict[str, Any]) -> dict[str, Any]:
         """Create a container, or find an existing one; return it as the daemon describes it."""
@@ -300,8 +300,8 @@ def host_handle(
     return HostHandle(host=host, data=data, given_up=tuple(dict.fromkeys(told)))  # labels of before said it, too
 
 
-def is_on_shared_network(row: Mapping[str, Any]) -> bool:
-    """Return True if a container in a list has joined the network that all share; Podman's are created in theirs."""
+def is_on_default_network(row: Mapping[str, Any]) -> bool:
+    """Return True if a container in a list has joined the default network; Podman's are created in theirs."""
     return container_spec.BRIDGE in ((row.get("NetworkSettings") or {}).get("Networks") or {})
 
 

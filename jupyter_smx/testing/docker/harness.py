@@ -218,7 +218,7 @@ class DockerHarness(Harness):
                 host: {
                     "name": one["Name"].lstrip("/"),
                     "container": _container_request(one),
-                    "joins": _joined_network(one),
+                    "endpoint": _endpoint(one),
                     host_layout.DESCRIPTION: process_scan.read_json(
                         self.cluster_folder(cluster) / host / host_layout.DESCRIPTION
                     ),
@@ -292,7 +292,7 @@ def _parent(pid: int) -> int:
         return 0
 
 
-def _joined_network(told: dict[str, Any]) -> dict[str, Any]:
+def _endpoint(told: dict[str, Any]) -> dict[str, Any]:
     """Read which network a container joined that was made in none."""
     if told["HostConfig"]["NetworkMode"] != "none":
         return {}

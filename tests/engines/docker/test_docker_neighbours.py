@@ -26,7 +26,7 @@ ONLY = "--default-address-pool=base=198.51.100.0/24,size=24"
 
 @pytest.fixture
 def full() -> Iterator[Docker]:
-    """Give a daemon whose only addresses its usual network has."""
+    """Give a daemon whose only addresses its default network has."""
     if why := dockerd.unavailable_reason():
         fixtures.skip_or_fail(why)
     daemon = dockerd.Dockerd(fixtures.session_folder() / "full", ONLY, apart=True)
@@ -51,7 +51,7 @@ async def at(docker: Docker, folder: Path, **traits: object) -> AsyncIterator[Do
         await harness.close()
 
 
-async def test_one_host_shares_the_usual_network_and_says_so_and_several_are_refused(
+async def test_one_host_shares_the_default_network_and_says_so_and_several_are_refused(
     full: Docker, tmp_path: Path
 ) -> None:
     async with at(full, tmp_path, separate_network=True) as harness:

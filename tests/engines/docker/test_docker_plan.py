@@ -129,13 +129,13 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
     assert closed is not None
     assert ("isolated" in closed["Options"].values()) is isolated
     for plan in request.hosts:
-        whole, joins = asked(request, plan, settings), ordered(request, plan, settings).joins
+        whole, endpoint = asked(request, plan, settings), ordered(request, plan, settings).endpoint
         assert (whole["HostConfig"]["NetworkMode"], whole["NetworkingConfig"]) == ("none", {"EndpointsConfig": {}})
-        assert joins == {"net_id": network["Name"], "aliases": [plan.host]}
+        assert endpoint == {"net_id": network["Name"], "aliases": [plan.host]}
         # The daemon has a way out, and looks names up for its containers unless it is told another place.
         assert (whole["HostConfig"].get("Dns") == ["127.0.0.1"]) is isolated
         podmans = ordered(request, plan, replace(settings, kind=DaemonInfo(podman=(4, 3))))
-        assert podmans.joins == {}
+        assert podmans.endpoint == {}
         assert podmans.container["HostConfig"]["NetworkMode"] == network["Name"]
         there = podmans.container["NetworkingConfig"]["EndpointsConfig"]
         assert there == {network["Name"]: {"Aliases": [plan.host]}}
@@ -161,7 +161,7 @@ def test_a_single_host_joins_the_default_network_after_its_start(
 ) -> None:
     request, chosen = replace(request_of(plans(hosts)), **changes), replace(SETTINGS, **settings)
     order = ordered(request, request.hosts[0], chosen)
-    assert order.joins.get("net_id", "") == network
+    assert order.endpoint.get("net_id", "") == network
     is_default = network == "bridge"
     assert order.joins_default_network() is is_default
     assert (container_spec.DEFAULT_NETWORK in order.container["Labels"]) is is_default
@@ -172,7 +172,7 @@ def test_a_single_host_joins_the_default_network_after_its_start(
         assert container_spec.host_json(request, request.hosts[0], chosen)["interface"] == "eth0"
 
 
-def test_who_joins_dockers_usual_network_is_closed_in_all_the_same() -> None:
+def test_who_joins_dockers_default_network_is_closed_in_all_the_same() -> None:
     [plan] = plans()
     whole = asked(request_of([plan]), plan)
     shared = container_spec.use_default_network(whole, container_spec.BRIDGE)

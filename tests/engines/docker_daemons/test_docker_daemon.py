@@ -31,7 +31,7 @@ MANY = 64
 SLOW = 0.1
 """Seconds; with fewer threads than requests the last answer takes several times that."""
 LIMIT = 0.3
-ORDER = ContainerPlan(container={"Labels": {}, "HostConfig": {"NetworkMode": "none"}}, joins={})
+ORDER = ContainerPlan(container={"Labels": {}, "HostConfig": {"NetworkMode": "none"}}, endpoint={"net_id": "n0"})
 
 
 @pytest.fixture

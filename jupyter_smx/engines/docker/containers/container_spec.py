@@ -42,7 +42,7 @@ HOST_FOLDER = "/run/smx"
 PROVIDED_FILES = f"{HOST_FOLDER}/{host_layout.PROVIDED}"
 AGENT_ARCHIVE = "/run/smx.pyz"
 BRIDGE = "bridge"
-"""Docker's name for its usual network, and for the kind of all of them."""
+"""Docker's name for its default network, and for the driver of all of them."""
 NONE = "none"
 """The daemon's name of the network mode without any connection."""
 _ISOLATED_GATEWAY = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
@@ -114,8 +114,8 @@ class ContainerPlan(Struct, frozen=True, kw_only=True):
     """Requests to the daemon for one host: its container, and the network that it joins while its agent starts."""
 
     container: dict[str, Any]
-    joins: dict[str, Any]
-    """The network, and what the host is called in that of its cluster; empty where it has none, or is made in it."""
+    endpoint: dict[str, Any]
+    """The network, and the host's name in that of its cluster; empty if it has none, or is created in it."""
 
     def is_created_in_network(self) -> bool:
         """Return True if the network has to exist before the container."""
@@ -123,7 +123,7 @@ class ContainerPlan(Struct, frozen=True, kw_only=True):
 
     def joins_default_network(self) -> bool:
         """Return True if the host joins the daemon's default network, which exists already."""
-        return bool(self.joins.get("net_id") == BRIDGE)
+        return bool(self.endpoint.get("net_id") == BRIDGE)
 
 
 def owner(data_dir: str) -> str:
@@ -205,7 +205,7 @@ def missing_isolation(request: ClusterRequest, plan: HostSpec, settings: Setting
 
 
 def use_default_network(container: dict[str, Any], network: str) -> dict[str, Any]:
-    """Return the request for a host in the daemon's usual network, if the cluster's own cannot be created.
+    """Return the request for a host in the daemon's default network, if the cluster's own cannot be created.
 
     Podman creates hosts in their network; Docker lets running ones join it.
     """
@@ -218,7 +218,7 @@ def use_default_network(container: dict[str, Any], network: str) -> dict[str, An
 
 
 def without_machine_name(container: Mapping[str, Any], error: str) -> dict[str, Any] | None:
-    """Return the request without the machine's name, if a daemon without its usual network has no address for it."""
+    """Return the request without the machine's name, if a daemon without its default network has no address for it."""
     if _HOST_GATEWAY not in error or _MACHINE not in container["HostConfig"].get("ExtraHosts", ()):
         return None
     config = {name: value for name, value in container["HostConfig"].items() if name != "ExtraHosts"}
@@ -250,18 +250,18 @@ def container_plan(
     asked["Labels"] |= isolation.label((*isolation.read(asked["Labels"]), *stay))
     return ContainerPlan(
         container=asked,
-        joins=_joins(request, plan, settings),
+        endpoint=_endpoint(request, plan, settings),
     )
 
 
-def _joins(request: ClusterRequest, plan: HostSpec, settings: Settings) -> dict[str, Any]:
+def _endpoint(request: ClusterRequest, plan: HostSpec, settings: Settings) -> dict[str, Any]:
     if _uses_default_network(request, settings):
         return {"net_id": BRIDGE}
-    return separate_joins(request.cluster, plan.host) if _is_connected_after_start(request, settings) else {}
+    return separate_endpoint(request.cluster, plan.host) if _is_connected_after_start(request, settings) else {}
 
 
-def separate_joins(cluster: str, host: str) -> dict[str, Any]:
-    """Return how a running host joins the network of its cluster."""
+def separate_endpoint(cluster: str, host: str) -> dict[str, Any]:
+    """Return the endpoint of a running host in the network of its cluster."""
     return {"net_id": network_name(cluster), "aliases": [host]}
 
 

@@ -60,13 +60,13 @@ def compiler(tmp_path: Path) -> Iterator[FakeDockerd]:
         yield daemon
 
 
-def provide(daemon: FakeDockerd, data_dir: Path, magic: str = MAGIC) -> str:
+def provide(daemon: FakeDockerd, data_dir: Path, magic: str = MAGIC) -> str | None:
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon  # noqa: PLC0415 - imports Docker's library
     from jupyter_smx.engines.docker.images import agent_bytecode  # noqa: PLC0415 - the same
 
     target = agent_bytecode.archive_path(data_dir, IMAGE, magic)
 
-    async def run() -> str:
+    async def run() -> str | None:
         return await agent_bytecode.provide(Daemon(daemon.url, 10.0), set(), target, magic, ["python3"], CONFIG)
 
     return asyncio.run(run())
@@ -109,7 +109,35 @@ def test_a_data_folder_that_does_not_exist_yet_is_made(compiler: FakeDockerd, tm
 def test_a_daemon_that_does_not_answer_leaves_the_agent_to_the_hosts(tmp_path: Path) -> None:
     with serving(tmp_path / "d.sock", compiled) as daemon:
         pass
-    assert provide(daemon, tmp_path) == ""
+    assert provide(daemon, tmp_path) is None
+
+
+@pytest.mark.parametrize(("reason", "compilations"), [("no answer", 2), ("refusal", 1)])
+async def test_only_a_daemon_that_did_not_answer_is_asked_to_compile_again(
+    compiler: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str, compilations: int
+) -> None:
+    from jupyter_smx.engines.docker.daemon.daemon_client import Daemon  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.images.image import Images  # noqa: PLC0415 - the same
+
+    monkeypatch.setattr(Images, "cache", {})
+    answer_to, compilation = compiler.answer, 0
+
+    def fail_once(what: str, body: dict[str, Any]) -> tuple[int, object]:
+        nonlocal compilation
+        if "/containers/create" in what and "-S" in body["Entrypoint"]:
+            compilation += 1
+            if compilation == 1 and reason == "no answer":
+                raise ConnectionAbortedError
+            if compilation == 1:
+                return 500, {"message": reason}
+        return answer_to(what, body)
+
+    monkeypatch.setattr(compiler, "answer", fail_once)
+    compiler.live = inspected
+    images = Images(Daemon(compiler.url, 10.0), {}, lambda: "1:1", data_dir=tmp_path)
+    found = [(await images.inspect("train:1", lambda _step: None)).parts.archive for _ in range(3)]
+    assert [bool(one) for one in found] == [False, compilations > 1, compilations > 1]
+    assert compilation == compilations
 
 
 async def test_a_compilation_does_not_wait_for_the_files_of_another_image(

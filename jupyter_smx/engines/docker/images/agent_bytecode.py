@@ -75,11 +75,12 @@ def container_config(command: Sequence[str], config: Mapping[str, Any], archive:
 
 async def provide(
     daemon: Daemon, under_way: set[str], target: Path, magic: str, command: Sequence[str], config: Mapping[str, Any]
-) -> str:
+) -> str | None:
     """Write the archive with bytecode for an image's Python to ``target``, unless it exists; return its path.
 
-    ``command`` starts that Python in a probe container that is made by ``config``. If that fails, or the daemon does
-    not answer, the result is "": each host compiles the usual archive for itself.
+    ``command`` starts that Python in a probe container that is made by ``config``. If that fails, the result is "":
+    each host compiles the usual archive for itself. It is None if the daemon does not answer, so that only this start
+    does without.
     """
     try:
         if not await asyncio.to_thread(target.is_file):
@@ -89,7 +90,7 @@ async def provide(
     except (DaemonError, UnavailableError, asyncio.TimeoutError, ValueError, OSError) as problem:
         why = str(problem) or type(problem).__name__
         _log.warning("The agent was not compiled for image %s: %s", target.parent.name[:12], why)
-        return ""
+        return None if isinstance(problem, UnavailableError) else ""
     return os.fspath(target)
 
 

@@ -76,6 +76,8 @@ class InspectedImage(Struct, frozen=True):
     """Its settings and files that count for hosts."""
     has_train: bool = True
     """True if a program ``train`` is on its PATH."""
+    is_complete: bool = True
+    """False if the daemon did not answer while the agent was compiled, so that the next start tries again."""
 
     def command(self, *words: str) -> list[str]:
         """Return the command that starts its Python with these words, through its entry point if that counts."""
@@ -95,9 +97,9 @@ class InspectedImage(Struct, frozen=True):
             python_version=self.python_version,
         )
 
-    def has_files(self) -> bool:
-        """Return True unless its files were deleted from this machine meanwhile. Blocks."""
-        return all(Path(path).exists() for path in (self.parts.files, self.parts.archive) if path)
+    def is_valid(self) -> bool:
+        """Return True if it is complete and none of its files was deleted from this machine meanwhile. Blocks."""
+        return self.is_complete and all(Path(path).exists() for path in (self.parts.files, self.parts.archive) if path)
 
     def with_digest(self, name: str, told: Mapping[str, Any]) -> InspectedImage:
         """Return a copy with the digest of ``name`` at its registry, from the daemon's answer."""
@@ -209,7 +211,7 @@ class Images:
             raise self._missing_error(name, problem) from problem
         key = _cache_key(told["Id"], settings)
         found = self.cache.get(key)
-        if found is None or not await asyncio.to_thread(found.has_files):
+        if found is None or not await asyncio.to_thread(found.is_valid):
             await self._check_machine(name, told)
             found = self.cache[key] = await self._examine(name, told, settings, say)
         return found.with_digest(name, told)
@@ -227,12 +229,14 @@ class Images:
         parts = ImageParts(entrypoint, config.workdir, volumes=volumes, has_bytecode=report.has_bytecode)
         if image_parts.USER in settings:
             parts = replace(parts, user=self._checked_user(name, report))
+        archive: str | None = ""
         if report.has_files and self._data_dir is not None:
             say(PullProgress("Copying the files that the image has in /opt/ml"))
             parts = replace(parts, files=await self._provide_files(image, self._data_dir))
         if agent_bytecode.is_needed(report.magic) and self._data_dir is not None:
             say(PullProgress(f"Compiling the agent for Python {report.python_version}"))
-            parts = replace(parts, archive=await self._compile_agent(search, python, report.magic, self._data_dir))
+            archive = await self._compile_agent(search, python, report.magic, self._data_dir)
+            parts = replace(parts, archive=archive or "")
         return InspectedImage(
             image,
             python,
@@ -240,6 +244,7 @@ class Images:
             config=config,
             parts=replace(parts, closed_volumes=await self._closed_volumes(image, python, parts)),
             has_train=report.has_train,
+            is_complete=archive is not None,
         )
 
     def _checked_user(self, name: str, report: ContainerReport) -> ImageUser:
@@ -260,7 +265,7 @@ class Images:
         async with self._copy_lock:  # two names, or settings, of one image may be examined at the same time
             return await opt_ml_files.provide(self._daemon, self.under_way, data_dir, image, config, _STEP_TIMEOUT)
 
-    async def _compile_agent(self, search: _PythonSearch, python: str, magic: str, data_dir: Path) -> str:
+    async def _compile_agent(self, search: _PythonSearch, python: str, magic: str, data_dir: Path) -> str | None:
         target, words = agent_bytecode.archive_path(data_dir, search.image, magic), [*search.entrypoint, python]
         config = probe_container.container_config(search.image, words, search.user, self._labels, self._daemon.kind)
         if search.entrypoint:

@@ -194,6 +194,27 @@ async def test_bytes_arrive_whole_in_both_directions_and_ends_are_passed_on(worl
     writer.close()
 
 
+async def test_many_uploads_at_once_arrive_whole(world: World) -> None:
+    await world.run("")
+    bodies = [os.urandom(3_000_000) for _ in range(8)]
+
+    async def upload(body: bytes) -> bytes:
+        reader, writer = await world.open(ECHO)
+
+        async def send() -> None:
+            writer.write(body)
+            await writer.drain()
+            writer.write_eof()
+
+        _, echo = await asyncio.gather(send(), reader.read(-1))
+        writer.close()
+        return echo
+
+    echoes = await asyncio.wait_for(asyncio.gather(*map(upload, bodies)), PATIENCE)
+    assert [len(echo) for echo in echoes] == [len(body) for body in bodies]
+    assert echoes == bodies
+
+
 async def test_connections_that_are_not_read_fill_no_memory_and_hold_up_nothing(world: World) -> None:
     await world.run("")
     slow = [await world.open(ENDLESS) for _ in range(12)]

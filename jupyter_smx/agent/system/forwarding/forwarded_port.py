@@ -83,8 +83,12 @@ class _Channel:
         self._owner.forget(self._number)
 
     def _read(self) -> None:
+        room = self._window.room()
+        if not room:  # other channels took it since the event loop began to watch this one
+            self._owner.watch(self._number)
+            return
         try:
-            data = self._client.recv(self._window.room())
+            data = self._client.recv(room)
         except BlockingIOError:
             return
         except OSError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -43,7 +42,7 @@ class Channels:
         self._channels: dict[int, _Channel] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._room = asyncio.Event()
-        """Set when bytes were delivered; who waits for room clears it."""
+        """Set when bytes were delivered; a wait for room clears it."""
 
     def take(self, frame: Frame) -> None:
         """Handle a frame of a channel; one of a channel that has ended is dropped."""
@@ -110,25 +109,35 @@ class Channels:
         """Carry one connection until both directions have ended, or it breaks."""
         try:
             reader, writer = await self._connect()
+            await self._exchange(number, channel, reader, writer)
         except OSError as error:
-            _log.info("channel %d: the server of this machine is not reached: %s", number, error)
-            self._channels.pop(number, None)
-            self._send(number, channel_frames.RESET)
+            _log.info("channel %d to the server of this machine broke: %s", number, error)
+        except Exception:  # noqa: BLE001
+            # The border between connections and the controller: an error must not leave a client without an end.
+            _log.exception("channel %d failed", number)
+        else:
+            self._forget(number, channel)
             return
-        ways = (self._deliver(number, channel, writer), self._collect(number, channel, reader))
-        tasks = [asyncio.get_running_loop().create_task(way) for way in ways]
+        self._forget(number, channel)
+        self._send(number, channel_frames.RESET)
+
+    async def _exchange(
+        self, number: int, channel: _Channel, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Carry both directions; drop what the server has not read if this ends early."""
+        loop = asyncio.get_running_loop()
+        directions = (self._deliver(number, channel, writer), self._collect(number, channel, reader))
+        tasks = [loop.create_task(direction) for direction in directions]
         try:
             await asyncio.gather(*tasks)
-            self._forget(number, channel)
-        except OSError:
-            self._forget(number, channel)
-            self._send(number, channel_frames.RESET)
+            writer.close()
+            await writer.wait_closed()
         finally:
             for task in tasks:
                 task.cancel()
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+            transport = writer.transport
+            if not transport.is_closing() or transport.get_write_buffer_size():
+                transport.abort()  # a flush would wait as long as the server does not read
 
     def _forget(self, number: int, channel: _Channel) -> None:
         """Drop a channel whose task ends by itself."""
@@ -147,9 +156,13 @@ class Channels:
 
     async def _collect(self, number: int, channel: _Channel, reader: asyncio.StreamReader) -> None:
         """Pass the bytes of the connection on to the host, no more than may be under way."""
-        while data := await reader.read(await self._wait_for_room(channel)):
-            channel.window.add_sent(len(data))
-            self._send(number, channel_frames.DATA, data)
+        while data := await reader.read(channel_frames.PIECE):
+            while data:
+                # Only now: other channels may have taken the room during the read.
+                piece = data[: await self._wait_for_room(channel)]
+                data = data[len(piece) :]
+                channel.window.add_sent(len(piece))
+                self._send(number, channel_frames.DATA, piece)
         self._send(number, channel_frames.EOF)
 
     async def _wait_for_room(self, channel: _Channel) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jupyter_smx.agent.system.forwarding import channel_frames
 from jupyter_smx.controller.agents.front import FrontFolder
 from jupyter_smx.controller.agents.stream import AgentStream
 
@@ -136,10 +137,10 @@ def free_port() -> int:
 async def world(start_agent: Callable[..., Agent], far_folder: Path) -> AsyncIterator[World]:
     server = Server(far_folder / "front.sock")
     await server.start()
-    made = World(start_agent(), server, free_port())
-    await made.connect()
-    yield made
-    await made.disconnect()
+    world = World(start_agent(), server, free_port())
+    await world.connect()
+    yield world
+    await world.disconnect()
     await server.close()
 
 
@@ -184,8 +185,8 @@ async def test_bytes_arrive_whole_in_both_directions_and_ends_are_passed_on(worl
             await writer.drain()
         writer.write_eof()
 
-    _, got = await asyncio.wait_for(asyncio.gather(upload(), reader.read(-1)), PATIENCE)
-    assert got == sent
+    _, echo = await asyncio.wait_for(asyncio.gather(upload(), reader.read(-1)), PATIENCE)
+    assert echo == sent
     writer.close()
     reader, writer = await world.open(COUNT)
     writer.write(sent)
@@ -231,6 +232,32 @@ async def test_connections_that_are_not_read_fill_no_memory_and_hold_up_nothing(
         writer.transport.abort()
     while world.server.connections:
         await asyncio.wait_for(world.stream.request("ping"), PATIENCE)
+
+
+async def test_connections_that_the_server_closed_hold_no_place(world: World) -> None:
+    await world.run("")
+    clients = []
+    for _ in range(channel_frames.MAX_CHANNELS + 2):
+        reader, writer = await world.open(b"GET / HTTP/1.1\r\n\r\n")
+        assert b"GET /" in await asyncio.wait_for(reader.read(-1), PATIENCE)
+        clients.append(writer)
+    for writer in clients:
+        writer.close()
+    assert "limit" not in (world.agent.folder / "agent.log").read_text()
+
+
+async def test_the_limit_of_connections_is_logged_once_and_more_wait(world: World) -> None:
+    await world.run("")
+    clients = [await world.open(ECHO + b"x") for _ in range(channel_frames.MAX_CHANNELS)]
+    for reader, _ in clients:
+        assert await asyncio.wait_for(reader.read(1), PATIENCE) == b"x"
+    more = [await world.open(ECHO + b"y") for _ in range(2)]
+    for place, (reader, _) in enumerate(more):
+        clients[place][1].close()
+        assert await asyncio.wait_for(reader.read(1), PATIENCE) == b"y"
+    for _, writer in clients + more:
+        writer.close()
+    assert (world.agent.folder / "agent.log").read_text().count("which is the limit") == 1
 
 
 async def test_connections_break_with_the_stream_and_later_ones_wait_for_the_next(world: World) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import socket
 import struct
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
 from jupyter_smx.agent.system.forwarding import channel_frames
 from jupyter_smx.agent.system.processes import process
@@ -60,7 +60,7 @@ class _Channel:
             self._window.add_delivered(channel_frames.credit_of(frame.header))
         elif kind == channel_frames.EOF:
             self._has_received_all = True
-            self._end_if_done()
+            self._end_if_delivered()
         else:
             self.close(abort=True)
 
@@ -100,7 +100,7 @@ class _Channel:
         else:
             self._has_sent_all = True
             self._owner.send(channel_frames.frame(self._number, channel_frames.EOF))
-            self._end_if_done()
+            self._end_if_delivered()
         self._owner.watch(self._number)
 
     def _write(self) -> None:
@@ -114,18 +114,19 @@ class _Channel:
         if count:
             del self._out[:count]
             self._owner.send(channel_frames.frame(self._number, channel_frames.CREDIT, count))
-            self._end_if_done()
+            self._end_if_delivered()
         self._owner.watch(self._number)
 
-    def _end_if_done(self) -> None:
-        """Pass the end of the controller's bytes on, after the last of them; close when both directions ended."""
+    def _end_if_delivered(self) -> None:
+        """Close the connection after the last byte of the server: one that has ended reads no more, as those of HTTP.
+
+        Clients keep connections for later requests, and would hold their channels.
+        """
         if self._is_closed or not self._has_received_all or self._out:
             return
-        if self._has_sent_all:
-            self.close()
-            return
-        with contextlib.suppress(OSError):
-            self._client.shutdown(socket.SHUT_WR)
+        self.close()
+        if not self._has_sent_all:
+            self._owner.send(channel_frames.frame(self._number, channel_frames.RESET))
 
 
 class ForwardedPorts:
@@ -143,6 +144,7 @@ class ForwardedPorts:
         """Listener by the port that was requested for it."""
         self._channels: Dict[int, _Channel] = {}
         self._last_number = 0
+        self._has_logged_limit = False
 
     def has_stream(self) -> bool:
         """Return True if a controller takes channels now."""
@@ -240,6 +242,9 @@ class ForwardedPorts:
         self._channels[number] = _Channel(self, number, client)
         self.send(channel_frames.frame(number, channel_frames.OPEN))
         self.watch(number)
+        if len(self._channels) >= channel_frames.MAX_CHANNELS and not self._has_logged_limit:
+            self._has_logged_limit = True
+            process.log(f"{len(self._channels)} connections are forwarded, which is the limit; more wait for an end")
         self._watch_listeners()
 
 
@@ -248,19 +253,22 @@ def _listener(port: int) -> socket.socket:
 
     Never at one that another process has: on a machine of several users, that may be a stranger's.
     """
-    found: List[socket.socket] = []
-    for wanted in (port, 0):
-        listener = socket.socket()
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((HOST, wanted))
-            listener.listen(_BACKLOG)
-            listener.setblocking(False)
-        except OSError as error:
-            listener.close()
-            if not wanted or error.errno not in (errno.EADDRINUSE, errno.EACCES):
-                raise
-        else:
-            found.append(listener)
-            break
-    return found[0]
+    try:
+        return _listen(port)
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise
+    return _listen(0)
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket()
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener

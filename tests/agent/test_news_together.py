@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from jupyter_smx.agent import controller_connection, wire
 from jupyter_smx.agent.controller_connection import ControllerSession
+from jupyter_smx.agent.system.forwarding.forwarded_port import ForwardedPorts
 from jupyter_smx.agent.system.processes.event_loop import Timer
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class Told:
         ours, self.theirs = socket.socketpair()
         self.theirs.setblocking(False)
         self.loop = Loop()
-        host: Any = SimpleNamespace(loop=self.loop, listeners=[])
+        front = SimpleNamespace(ports=ForwardedPorts(cast("Any", self.loop)))
+        host: Any = SimpleNamespace(loop=self.loop, listeners=[], aws_front=front)
         door: Any = SimpleNamespace(host=host, streams=[])
         self.connection = ControllerSession(door, ours)
         door.streams.append(self.connection)

@@ -34,6 +34,7 @@ BORDERS = {
     "jupyter_smx/agent/forkserver/fork_safety.py": "importing runs code of any library",
     "jupyter_smx/aws_endpoint/settings.py": "the administrator's configuration file is code",
     "jupyter_smx/aws/front.py": "a service may have any fault, and each request has an answer",
+    "jupyter_smx/controller/agents/channels.py": "an error of one connection must not leave its client without an end",
     "jupyter_smx/controller/agents/stream.py": "one bad event must not deafen the stream",
     "jupyter_smx/controller/app.py": "the administrator's configuration file is code",
     "jupyter_smx/controller/housekeeping.py": "a chore that nobody waits for, which is done again in its turn",

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_LIMIT = 2 * channel_frames.MAX_CHANNELS
+"""Channels of a stream, with those that have ended for the agent and whose connections are closed here meanwhile."""
+
 Streams: TypeAlias = "tuple[asyncio.StreamReader, asyncio.StreamWriter]"
 Connect: TypeAlias = "Callable[[], Awaitable[Streams]]"
 
@@ -74,7 +77,7 @@ class Channels:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _open(self, number: int) -> None:
-        if number in self._channels or len(self._channels) >= channel_frames.MAX_CHANNELS:
+        if number in self._channels or len(self._channels) >= _LIMIT:
             self._reset(number)
             return
         channel = self._channels[number] = _Channel(self._total)

@@ -14,7 +14,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Dict, Mapping
 
-from jupyter_smx.agent.paths import AWS_SOCKET
+from jupyter_smx.agent.paths import AWS_FRONT, AWS_SOCKET
 from jupyter_smx.agent.system.forwarding.forwarded_port import ForwardedPorts
 from jupyter_smx.agent.system.processes import process
 
@@ -30,6 +30,8 @@ _URL = f"http://{_HOST}:"
 _PORT = re.compile("[0-9]{1,5}")
 _LAST_PORT = 65_535
 """A job may name a larger number itself, for which ``bind`` raises ``OverflowError``."""
+_REFUSED_PORT = 1
+"""Only the administrator of a machine can listen there. Other users may own the port that the variables name."""
 _BACKLOG = 128
 _RESTART_DELAY = 0.5
 """Seconds until a relay that ended starts again; connections wait meanwhile."""
@@ -56,17 +58,32 @@ def name_port(environment: Mapping[str, str], port: int) -> Dict[str, str]:
     }
 
 
+def is_sdk_config_of_front(environment: Mapping[str, str]) -> bool:
+    """Return True if the variables name a configuration in the folder that containers mount."""
+    return os.path.dirname(environment.get(_SDK_CONFIG, "")) == AWS_FRONT
+
+
 def place_sdk_config(environment: Dict[str, str], text: str, folder: str, shown: str) -> Dict[str, str]:
     """Write the configuration of SageMaker's SDK into a folder that jobs see as ``shown``; return the variables for it.
 
     :raises OSError: it cannot be written.
     """
-    name = os.path.basename(environment.get(_SDK_CONFIG, ""))
-    if not text or not name:
-        return environment
+    name = sdk_config_name(environment)
     with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
         file.write(text)
     return {**environment, _SDK_CONFIG: os.path.join(shown, name)}
+
+
+def sdk_config_name(environment: Mapping[str, str]) -> str:
+    """Return the name of the file with the configuration; "" if the variables name none."""
+    return os.path.basename(environment.get(_SDK_CONFIG, ""))
+
+
+def drop_missing_sdk_config(environment: Dict[str, str]) -> Dict[str, str]:
+    """Return the variables without a configuration of the front that does not exist: sessions of the SDK would fail."""
+    if not is_sdk_config_of_front(environment) or os.path.exists(environment[_SDK_CONFIG]):
+        return environment
+    return {name: value for name, value in environment.items() if name != _SDK_CONFIG}
 
 
 class AwsFront:
@@ -83,7 +100,7 @@ class AwsFront:
     def open(self, environment: Dict[str, str]) -> Dict[str, str]:
         """Listen at the port that a job's variables name, unless that is done; it stays for later jobs of the host.
 
-        Return the variables, with the port that leads to the front.
+        Return the variables, with the port that leads to the front, or one that refuses connections if none can.
         """
         port = port_of(environment)
         try:
@@ -93,6 +110,10 @@ class AwsFront:
                 return name_port(environment, self.ports.listen(port))
         except OSError as error:
             process.log(f"port {port} does not lead to the front for clients of AWS: {error}")
+            return environment if self._folder else name_port(environment, _REFUSED_PORT)
+        if port and not self._folder and is_sdk_config_of_front(environment):
+            process.log(f"port {port} does not lead to the front: this controller takes no connections")
+            return name_port(environment, _REFUSED_PORT)
         return environment
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from jupyter_smx.agent.contract import platform_variables
 from jupyter_smx.agent.forkserver.pool import ForkServerPool
 from jupyter_smx.agent.host import config as hostconfig
 from jupyter_smx.agent.host import notice
-from jupyter_smx.agent.host.aws_front import AwsFront, place_sdk_config
+from jupyter_smx.agent.host.aws_front import AwsFront, drop_missing_sdk_config, place_sdk_config, sdk_config_name
 from jupyter_smx.agent.host.idle_cleanup import IdleCleanup
 from jupyter_smx.agent.host.idle_deadline import Deadline
 from jupyter_smx.agent.host.job_entry import EndedJob
@@ -90,6 +90,8 @@ class Host:
         self.fork_server.on_preload = self._on_preload
         self.packages = PackageIndex(self.loop)
         self.aws_front = AwsFront(self.loop, config.aws_front, entry)
+        self._sdk_config = ""
+        """Name of the file in the job's folder for temporary files that this host wrote."""
         self.input_hashes: DigestCache = {}
         self.provided = _provided_files(folder, isolation)
         self.mounts = Mounts()
@@ -137,12 +139,16 @@ class Host:
 
         ``sdk_config`` is the configuration of SageMaker's SDK, "" if the host sees its file, or there is none.
         """
-        led = self.aws_front.open(environment)
-        try:
-            return place_sdk_config(led, sdk_config, self.folder.tmp, self._tmp)
-        except OSError as error:
-            process.log(f"the configuration of SageMaker's SDK cannot be written: {error}")
-            return led
+        variables = self.aws_front.open(environment)
+        self._sdk_config = ""
+        name = sdk_config_name(variables) if sdk_config else ""
+        if name:
+            try:
+                variables = place_sdk_config(variables, sdk_config, self.folder.tmp, self._tmp)
+                self._sdk_config = name
+            except OSError as error:
+                process.log(f"the configuration of SageMaker's SDK cannot be written: {error}")
+        return drop_missing_sdk_config(variables)
 
     def worker_options(self, environment: Dict[str, str]) -> worker_client.WorkerOptions:
         """Return the options for transfers of objects; ``environment`` has the job's own variables."""
@@ -205,7 +211,8 @@ class Host:
 
     def remove_leftovers(self) -> List[str]:
         """Remove what the last job left in memory; return descriptions of it."""
-        return host_cleanup.remove_leftovers(self.folder, self._baseline, private=self.is_private())
+        own = {self._sdk_config}
+        return host_cleanup.remove_leftovers(self.folder, self._baseline, own, private=self.is_private())
 
     def finish_job(self, job: JobEntry, spec: CompleteSpec) -> None:
         """Make the host ready for the next job, or end it when it cannot be made clean."""

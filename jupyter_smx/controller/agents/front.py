@@ -45,5 +45,5 @@ class FrontFolder:
         try:
             with (self._folder / path.name).open(encoding="utf-8") as file:
                 return file.read(_LIMIT)
-        except (OSError, ValueError):  # the SDK works without it, for scripts that name a bucket and a role
+        except (OSError, ValueError):  # the agent then removes the variable: the SDK needs the file that it names
             return ""

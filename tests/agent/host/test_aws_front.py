@@ -105,14 +105,16 @@ def test_only_variables_of_the_front_name_its_port(changes: dict[str, str], port
 
 def test_a_job_gets_the_port_and_the_configuration_of_its_host(tmp_path: Path) -> None:
     own = {**variables(4711), "AWS_ENDPOINT_URL_STS": "http://127.0.0.1:4711", "OTHER": "http://127.0.0.1:4711"}
-    led = {**own, "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9"}
-    assert aws_front.name_port(own, 9) == led, "only what the front added"
+    other = {**own, "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9"}
+    assert aws_front.name_port(own, 9) == other, "only what the front added"
     config = {**own, "SAGEMAKER_ADMIN_CONFIG_OVERRIDE": "/run/smx-aws/a.yaml"}
-    assert aws_front.place_sdk_config(config, "", str(tmp_path), "/shown") == config
-    assert aws_front.place_sdk_config(own, "text", str(tmp_path), "/shown") == own
     placed = aws_front.place_sdk_config(config, "text", str(tmp_path), "/shown")
     assert placed == {**config, "SAGEMAKER_ADMIN_CONFIG_OVERRIDE": "/shown/a.yaml"}
     assert (tmp_path / "a.yaml").read_text() == "text"
+    assert aws_front.drop_missing_sdk_config(config) == own, "the SDK needs the file that the variable names"
+    users = {**own, "SAGEMAKER_ADMIN_CONFIG_OVERRIDE": "/home/me/a.yaml"}
+    for kept in (own, placed, users):
+        assert aws_front.drop_missing_sdk_config(kept) == kept
 
 
 def test_jobs_reach_the_front_at_the_port_of_their_variables(

@@ -30,6 +30,12 @@ try:
 except OSError as error:
     print(type(error).__name__)
 """
+URL = 'print("URL", os.environ["AWS_ENDPOINT_URL_S3"])'
+CONFIG = """
+import os
+path = os.environ.get("SAGEMAKER_ADMIN_CONFIG_OVERRIDE")
+print(path and open(path).read())
+"""
 ENDLESS, ECHO, COUNT = b"E", b"C", b"N"
 """First byte of a connection to the server: bytes without end, the same bytes back, or how many there were."""
 
@@ -108,16 +114,20 @@ class World:
             self.stream.close()
             await self.stream.wait_closed()
 
-    async def run(self, source: str, port: int = 0) -> str:
-        """Run a job with the variables of a front; return its log."""
+    async def run(self, source: str, port: int = 0, sdk_config: str | None = None) -> str:
+        """Run a job with the variables of a front; return its log. ``sdk_config`` is the text of the configuration."""
         assert self.stream is not None
         self.leases += 1
         job, url = f"{self.leases:016x}", f"http://127.0.0.1:{port or self.port}"
         variables = {"JUPYTER_SMX_AWS": "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_S3": url}
+        if sdk_config is not None:
+            variables["SAGEMAKER_ADMIN_CONFIG_OVERRIDE"] = "/run/smx-aws/sdk.yaml"
+            (self.server.path.parent / "sdk.yaml").write_text(sdk_config)
         spec: Any = self.agent.spec(source, environment=variables)
         await self.stream.run(job=job, lease=self.leases, spec=spec)
-        while (await asyncio.wait_for(self.events.get(), PATIENCE)).get("event") != "ended":
+        while (event := await asyncio.wait_for(self.events.get(), PATIENCE)).get("event") != "ended":
             pass
+        self.record = event["record"]
         piece = await self.stream.read_file(job=job, lease=self.leases, name="log", offset=0, limit=65_536)
         return piece.body.decode()
 
@@ -158,20 +168,41 @@ async def test_a_job_reaches_the_server_at_the_port_of_its_variables(world: Worl
 async def test_a_job_whose_port_another_process_has_gets_another_one(world: World) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         port = stranger.getsockname()[1]
-        text = await world.run(REQUEST + 'print("URL", os.environ["AWS_ENDPOINT_URL_S3"])', port)
+        text = await world.run(REQUEST + URL, port)
         stranger.setblocking(False)
         with pytest.raises(BlockingIOError):
             stranger.accept()
     assert "GET /bucket" in text
-    own = text.split("URL http://127.0.0.1:")[1].strip()
-    assert own != str(port)
-    assert f"Host: 127.0.0.1:{own}" in text
+    other = text.split("URL http://127.0.0.1:")[1].strip()
+    assert other != str(port)
+    assert f"Host: 127.0.0.1:{other}" in text
 
 
 async def test_a_controller_without_channels_leaves_the_job_as_it_is(world: World) -> None:
     await world.disconnect()
     await world.connect(carries=False)
     assert await world.run(REQUEST) == "URLError\n"
+
+
+async def test_the_configuration_of_the_sdk_is_no_leftover_of_the_job(world: World) -> None:
+    assert await world.run(CONFIG, sdk_config="text") == "text\n"
+    assert world.record["left_behind"] == []
+    await world.run("import os; open(os.environ['TMPDIR'] + '/left', 'w')", sdk_config="text")
+    assert world.record["left_behind"] == ["1 temporary file(s) or folder(s) were removed: left"], world.record
+    assert await world.run(CONFIG, sdk_config="") == "None\n", "the SDK needs the file that the variable names"
+
+
+async def test_without_a_way_to_the_front_connections_are_refused(world: World) -> None:
+    """The port of the variables may be another user's on this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        await world.disconnect()
+        await world.connect(carries=False)
+        text = await world.run(REQUEST + URL, stranger.getsockname()[1], sdk_config="text")
+        stranger.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
+    assert text == "URLError\nURL http://127.0.0.1:1\n"
+    assert "this controller takes no connections" in (world.agent.folder / "agent.log").read_text()
 
 
 async def test_bytes_arrive_whole_in_both_directions_and_ends_are_passed_on(world: World) -> None:

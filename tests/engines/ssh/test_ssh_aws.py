@@ -28,9 +28,9 @@ def front(
 ) -> Iterator[machine_botocore.Front]:
     machine_botocore.install(ssh_controller.world["one"].home)
     configure("c.SmxAws.engine = 'ssh:smx-one'")
-    made = machine_botocore.Front(monkeypatch)
-    made.start()
-    yield made
+    own = machine_botocore.Front(monkeypatch)
+    own.start()
+    yield own
     process.stop_front()
 
 
@@ -54,3 +54,5 @@ def test_a_job_exchanges_objects_with_the_front_also_after_that_was_started_agai
         "again 1500000 InProgress",
     ]
     assert front.body("algo-1again") == b"again" * 300_000
+    (job,) = ssh_controller.client.jobs(200)
+    assert ssh_controller.client.job(job.id).left_behind == (), "not the configuration of the SDK"

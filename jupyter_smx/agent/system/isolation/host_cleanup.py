@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import os
 import stat
-from typing import Any, Dict, List, NamedTuple, Set, Tuple
+from typing import Any, Collection, Dict, List, NamedTuple, Set, Tuple
 
 from jupyter_smx.agent.system.files.host_folder import (
     JOB_FOLDERS,
@@ -150,9 +150,9 @@ def _remove_sysv(before: HostBaseline, *, private: bool) -> List[str]:
     return sentences
 
 
-def _describe_temporary_files(folder: HostFolder) -> List[str]:
+def _describe_temporary_files(folder: HostFolder, own: Collection[str] = ()) -> List[str]:
     try:
-        names = sorted({*os.listdir(folder.tmp)}.difference(folder.mounted_names)) if is_folder(folder.tmp) else []
+        names = sorted({*os.listdir(folder.tmp)}.difference(folder.mounted_names, own)) if is_folder(folder.tmp) else []
     except OSError:
         return []
     if not names:
@@ -161,10 +161,15 @@ def _describe_temporary_files(folder: HostFolder) -> List[str]:
     return [f"{len(names)} temporary file(s) or folder(s) were removed: {shown}"]
 
 
-def remove_leftovers(folder: HostFolder, before: HostBaseline, *, private: bool) -> List[str]:
-    """Remove what a job left in memory; return descriptions of it. The job's processes must have exited."""
+def remove_leftovers(
+    folder: HostFolder, before: HostBaseline, own: Collection[str] = (), *, private: bool
+) -> List[str]:
+    """Remove what a job left in memory; return descriptions of it. The job's processes must have exited.
+
+    ``own`` are the names of temporary files that the host itself wrote for the job.
+    """
     posix = _remove_shm(before, private=private) + _remove_queues(folder, before, private=private)
-    return posix + _remove_sysv(before, private=private) + _describe_temporary_files(folder)
+    return posix + _remove_sysv(before, private=private) + _describe_temporary_files(folder, own)
 
 
 def describe_processes(pids: List[int]) -> List[str]:

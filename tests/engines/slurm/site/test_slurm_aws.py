@@ -24,9 +24,9 @@ def front(
         machine_botocore.install(node.home)
     configure("c.SmxAws.engine = 'slurm'")
     configure("c.SlurmEngine.submit_words = ['--exclude=box-three']")  # its Python may be too old for botocore
-    made = machine_botocore.Front(monkeypatch)
-    made.start()
-    yield made
+    own = machine_botocore.Front(monkeypatch)
+    own.start()
+    yield own
     process.stop_front()
     for node in slurm_controller.slurm.nodes:
         machine_botocore.remove(node.home)

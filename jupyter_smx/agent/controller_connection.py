@@ -42,6 +42,8 @@ _RECEIVE_SIZE = 65_536
 """Bytes of one read. For more the C library would map memory anew each time, also for a short request."""
 _ACCEPT_RETRY_DELAY = 0.5
 _PAUSE_AT = 1024 * 1024
+_PAUSE_CHANNELS_AT = 256 * 1024
+"""Bytes to send beyond which no connection is read: uploads of jobs must not stop the reading of requests."""
 _CAN_WAIT = frozenset({"exited", "grew", "sampled"})
 """Events that are sent with a short delay: the end of their job often follows, and each packet wakes a process."""
 _BATCH_DELAY = 0.005
@@ -135,6 +137,7 @@ class ControllerSession:
     # Bytes
 
     def _watch(self) -> None:
+        self.host.aws_front.ports.pause(self, is_paused=len(self._out) > _PAUSE_CHANNELS_AT)
         events = 0 if len(self._out) > _PAUSE_AT else READ
         self.host.loop.watch(self._sock.fileno(), events | (WRITE if self._out else 0), self._readable, self._flush)
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import socket
+import sys
+import termios
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from jupyter_smx.agent.system.forwarding import channel_frames
+from jupyter_smx.agent.wire import encode
 from jupyter_smx.controller.agents.front import FrontFolder
 from jupyter_smx.controller.agents.stream import AgentStream
+from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -289,6 +294,34 @@ async def test_the_limit_of_connections_is_logged_once_and_more_wait(world: Worl
     for _, writer in clients + more:
         writer.close()
     assert (world.agent.folder / "agent.log").read_text().count("which is the limit") == 1
+
+
+async def test_uploads_to_a_controller_that_does_not_read_leave_the_agent_its_requests(world: World) -> None:
+    await world.run("")
+    reader, writer = await asyncio.open_unix_connection(world.agent.folder / "agent.sock", limit=1)
+    writer.write(encode({"id": 1, "op": "hello", "protocol": 1, "epoch": 2, "channels": True}))
+    await asyncio.wait_for(reader.read(1), PATIENCE)
+    clients = [await world.open(bytes(channel_frames.WINDOW)) for _ in range(100)]
+    counts = [0]
+
+    def is_full() -> bool:
+        counts.append(waiting_bytes(writer.get_extra_info("socket").fileno()))
+        return counts[-1] == counts[-2] >= channel_frames.PIECE
+
+    await eventually(is_full)
+    path = world.agent.folder / "answered"
+    spec: Any = world.agent.spec(f"open({str(path)!r}, 'w')")
+    writer.write(encode({"id": 2, "op": "run", "job": "f" * 16, "lease": 9, "spec": spec}))
+    await eventually(path.exists)
+    for _, client in clients:
+        client.transport.abort()
+    writer.transport.abort()
+
+
+def waiting_bytes(descriptor: int) -> int:
+    """Return how many bytes wait to be read."""
+    answer = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
+    return int.from_bytes(answer, sys.byteorder)
 
 
 async def test_connections_break_with_the_stream_and_later_ones_wait_for_the_next(world: World) -> None:

@@ -48,6 +48,10 @@ class SendTotal:
     def __init__(self) -> None:
         self.bytes = 0
 
+    def is_full(self) -> bool:
+        """Return True if each channel has only its own small room."""
+        return self.bytes >= _TOTAL
+
 
 class SendWindow:
     """Bytes of one channel under way in one direction.

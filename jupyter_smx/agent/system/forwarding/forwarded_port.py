@@ -41,7 +41,7 @@ class _Channel:
 
     def watch(self) -> None:
         """Watch the connection for what may be done with it now."""
-        reads = not self._has_sent_all and self._window.room() > 0
+        reads = not self._has_sent_all and self._window.room() > 0 and not self._owner.is_paused
         events = (READ if reads else 0) | (WRITE if self._out else 0)
         if events:
             self._owner.loop.watch(self._client.fileno(), events, self._read, self._write)
@@ -58,6 +58,7 @@ class _Channel:
             self._write()
         elif kind == channel_frames.CREDIT:
             self._window.add_delivered(channel_frames.credit_of(frame.header))
+            self._owner.watch(self._number)
         elif kind == channel_frames.EOF:
             self._has_received_all = True
             self._end_if_delivered()
@@ -84,7 +85,7 @@ class _Channel:
 
     def _read(self) -> None:
         room = self._window.room()
-        if not room:  # other channels took it since the event loop began to watch this one
+        if not room or self._owner.is_paused:  # other channels took it since the event loop began to watch this one
             self._owner.watch(self._number)
             return
         try:
@@ -145,6 +146,9 @@ class ForwardedPorts:
         self._channels: Dict[int, _Channel] = {}
         self._last_number = 0
         self._has_logged_limit = False
+        self._was_full = False
+        self.is_paused = False
+        """True while no connection is read, because the stream has too many bytes to send."""
 
     def has_stream(self) -> bool:
         """Return True if a controller takes channels now."""
@@ -163,9 +167,16 @@ class ForwardedPorts:
         if owner is not self._owner:
             return
         self._owner = self._send = None
+        self.is_paused = False
         for channel in list(self._channels.values()):
             channel.close(abort=True)
         self._watch_listeners()
+
+    def pause(self, owner: object, *, is_paused: bool) -> None:
+        """Read no connection while the stream of ``owner`` has many bytes to send, which are sent first."""
+        if owner is self._owner and is_paused != self.is_paused:
+            self.is_paused = is_paused
+            self._watch_all()
 
     def listen(self, port: int) -> int:
         """Listen at a port of loopback, or at a free one if another process has it; return which.
@@ -193,8 +204,6 @@ class ForwardedPorts:
         if channel is None or owner is not self._owner:
             return
         channel.take(str(frame.header.get("kind")), frame)
-        for each in list(self._channels.values()):  # bytes that were delivered make room for those of all
-            each.watch()
 
     # For channels
 
@@ -204,16 +213,24 @@ class ForwardedPorts:
             self._send(header, body)
 
     def watch(self, number: int) -> None:
-        """Watch a channel's connection, unless it was closed meanwhile."""
-        if number in self._channels:
+        """Watch a channel's connection, unless it was closed meanwhile; watch all if there is room for all again."""
+        was_full, self._was_full = self._was_full, self.total.is_full()
+        if was_full and not self._was_full:
+            self._watch_all()
+        elif number in self._channels:
             self._channels[number].watch()
 
     def forget(self, number: int) -> None:
         """Drop a channel that was closed; another connection may take its place."""
         self._channels.pop(number, None)
+        self.watch(number)
         self._watch_listeners()
 
     # Inside
+
+    def _watch_all(self) -> None:
+        for channel in list(self._channels.values()):
+            channel.watch()
 
     def _watch_listeners(self) -> None:
         is_open = self.has_stream() and len(self._channels) < channel_frames.MAX_CHANNELS

@@ -55,4 +55,5 @@ def test_a_job_exchanges_objects_with_the_front_also_after_that_was_started_agai
     ]
     assert front.body("algo-1again") == b"again" * 300_000
     (job,) = ssh_controller.client.jobs(200)
-    assert ssh_controller.client.job(job.id).left_behind == (), "not the configuration of the SDK"
+    ends = ssh_controller.client.job(job.id).hosts
+    assert [end.left_behind for end in ends] == [()], "not the configuration of the SDK"

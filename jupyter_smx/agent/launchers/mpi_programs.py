@@ -27,8 +27,8 @@ _TOP = "/tmp"  # noqa: S108 - every machine has it, and the folder in it is new 
 _INTERFACE = "NCCL_SOCKET_IFNAME"
 _FRONT = "JUPYTER_SMX_AWS"
 """Names the variables that lead clients of AWS to the front."""
-_OWN_OF_FRONT = ("AWS_ENDPOINT_URL_", "SAGEMAKER_ADMIN_CONFIG_OVERRIDE")
-"""Beginnings of those that each host has for itself."""
+_HOST_PREFIXES = ("AWS_ENDPOINT_URL_", "SAGEMAKER_ADMIN_CONFIG_OVERRIDE")
+"""Prefixes of those whose values differ between hosts."""
 
 
 class Programs:
@@ -96,8 +96,8 @@ def own_variables(environment: Mapping[str, str], host_info: HostInfo) -> Dict[s
     These are the name of its network interface, those of the front for clients of AWS, whose port may differ, and paths
     where the host has no ``/opt/ml`` of its own.
     """
-    led = (name for name in environment.get(_FRONT, "").split(",") if name.startswith(_OWN_OF_FRONT))
-    names = (_INTERFACE, *led)
+    of_front = (name for name in environment.get(_FRONT, "").split(",") if name.startswith(_HOST_PREFIXES))
+    names = (_INTERFACE, *of_front)
     own = {name: environment[name] for name in names if name in environment}
     if host_info.base == ML:
         return own

@@ -39,8 +39,8 @@ def test_a_rank_has_the_paths_and_the_interface_of_its_own_host(base: str, own: 
     }
     assert mpi_programs.own_variables(environment, info(base)) == own
     urls = {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "SAGEMAKER_ADMIN_CONFIG_OVERRIDE": "/shown/a.yaml"}
-    led = {"JUPYTER_SMX_AWS": ",".join([*urls, "AWS_SECRET_ACCESS_KEY"]), **urls, "AWS_SECRET_ACCESS_KEY": "secret"}
-    assert mpi_programs.own_variables({**environment, **led}, info(base)) == {**own, **urls}
+    front = {"JUPYTER_SMX_AWS": ",".join([*urls, "AWS_SECRET_ACCESS_KEY"]), **urls, "AWS_SECRET_ACCESS_KEY": "secret"}
+    assert mpi_programs.own_variables({**environment, **front}, info(base)) == {**own, **urls}
     assert mpi_programs.own_variables({}, info("/opt/ml")) == {}
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FOLDER, _PROGRAM, _FILE = 0o755, 0o555, 0o444
 _FIRST_LINKS = 2
-"""Names of a file that is in one item: its own below ``files``, and the item's."""
+"""Names of a new file in one item: its own below ``files``, and the item's. The input cache adds more."""
 
 
 class ProvisionError(Exception):
@@ -140,7 +140,7 @@ class ProvidedFiles:
             shutil.copyfile(source, path)
             os.chmod(path, _PROGRAM if entry["executable"] else _FILE)
         found = os.stat(path)
-        if found.st_nlink <= _FIRST_LINKS:  # an item that has it already keeps the time that it saw
+        if found.st_nlink <= _FIRST_LINKS:  # an item or the input cache has it: its time stays
             os.utime(path, ns=(entry["mtime_ns"], entry["mtime_ns"]))
             found = os.stat(path)
         self._facts[path if is_copy else source] = _facts_of(found)

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 _FICLONE = 0x40049409
 _PIECE = 1 << 20
 _OF_SOURCE = "s"
-_PROVIDED = ("provided", "files")
+_PROVIDED_FILES = ("provided", "files")
 """Folder of the files that controllers sent, by their SHA-256; :mod:`jupyter_smx.agent.host.provided_files`."""
+_NO_LINK = (errno.ENOENT, errno.EXDEV, errno.EPERM)
+"""Errors of a link to a provided file: it was deleted since, or this file system has no such links."""
 _FOLDERS = ("contents", "trees", "layers", "trash", "shown", "parts")
 
 
@@ -133,9 +135,12 @@ class InputCache:
             self._contents = {entry.name for entry in entries}
 
     def _load_provided(self) -> None:
-        with contextlib.suppress(FileNotFoundError), os.scandir(self.path(*_PROVIDED)) as entries:
-            found = [(entry.stat(follow_symlinks=False), entry.name) for entry in entries]
-            self._provided = {(facts.st_dev, facts.st_ino): name for facts, name in found}
+        self._provided = {}
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.path(*_PROVIDED_FILES)) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):  # another controller's request may delete one now
+                    facts = entry.stat(follow_symlinks=False)
+                    self._provided[facts.st_dev, facts.st_ino] = entry.name
 
     def add_files(self, listing: ChannelListing) -> CacheEntry:
         """Take in what is not here yet.
@@ -173,7 +178,7 @@ class InputCache:
     def _link_provided(self, item: Item, *, hashed: bool) -> str:
         """Take in a file that a controller sent, without a copy; return its mark, '' for any other file.
 
-        No job can write to it. The mark is its SHA-256, which was checked when it came.
+        No job of an ordinary account can write to it. The mark is its SHA-256, which was checked when it came.
         """
         name = self._provided.get(tuple(item.file.identity[:2]))
         if name is None:
@@ -182,8 +187,14 @@ class InputCache:
         if f"{mark}-{item.mode:o}" not in self._contents:
             part = self._part()
             # By its name here: the item may be seen through another mount, to which no link leads.
-            if not _try_link(self.path(*_PROVIDED, name), part):
-                return ""
+            try:
+                is_linked = _try_link(self.path(*_PROVIDED_FILES, name), part)
+            except OSError as error:
+                if error.errno not in _NO_LINK:
+                    raise
+                is_linked = False
+            if not is_linked:
+                return ""  # the name of the item has the bytes
             self._commit(part, item, mark)
         return mark
 

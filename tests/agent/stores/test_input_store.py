@@ -119,6 +119,38 @@ def test_what_a_controller_sent_takes_no_room_twice(host: Host, limit: int) -> N
     assert host.take(item, limit) == (key, [])
 
 
+@BOTH
+def test_what_a_controller_sent_is_copied_where_its_file_was_deleted_since_the_listing(
+    host: Host, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = provide(host, b"sent", YEAR)
+    load = InputCache._load_provided
+
+    def load_and_delete(cache: InputCache) -> None:
+        load(cache)
+        shutil.rmtree(host.folder / "provided" / "files")
+
+    monkeypatch.setattr(InputCache, "_load_provided", load_and_delete)
+    key, _copied = host.take(item, limit)
+    assert host.tree(key) == {"a": "sent", "b": "sent"}
+
+
+@pytest.mark.parametrize("refusal", [errno.EXDEV, errno.EPERM])
+def test_what_a_controller_sent_is_copied_where_the_disk_has_no_links(
+    host: Host, monkeypatch: pytest.MonkeyPatch, refusal: int
+) -> None:
+    item, link = provide(host, b"sent", YEAR), os.link
+
+    def refuse(source: str, target: str) -> None:
+        if "provided" in source:
+            raise OSError(refusal, os.strerror(refusal))
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", refuse)
+    key, copied = host.take(item)
+    assert (host.tree(key), len(copied)) == ({"a": "sent", "b": "sent"}, 2)
+
+
 def test_what_a_controller_sent_is_the_same_input_as_a_copy_of_it(host: Host, tmp_path: Path) -> None:
     key, _copied = host.take(provide(host, b"sent", YEAR))
     for name in ("a", "b"):

@@ -22,7 +22,7 @@ _BULK = 64 * 1024
 _PAUSE = 0.01
 _COLLECT_TIME = 0.0005
 """Seconds to let bulk collect: Slurm writes pieces of a kilobyte, and a read of each costs two process switches."""
-_COLLECTED = 32 * 1024
+_LARGE_READ = 32 * 1024
 """Bytes of one read from which on there is no need to wait for more."""
 _SLURM_PIECE = 1024
 _REST_WITHIN = 1
@@ -109,23 +109,31 @@ def _copy_out(agent: socket.socket) -> None:
 def _copy_in(agent: socket.socket) -> None:
     with contextlib.suppress(OSError):  # it may be no pipe, or this user's pipes may have too many bytes
         fcntl.fcntl(0, _SET_PIPE_SIZE, _PIECE)
-    is_step = "SLURM_JOB_ID" in os.environ
-    if is_step:
+    can_release = _can_release_rest()
+    if can_release:
         os.set_blocking(2, False)  # a full error output must not stop the input
-    more = select.poll()
-    more.register(0, select.POLLIN)
+    poller = select.poll()
+    poller.register(0, select.POLLIN)
     buffer = memoryview(bytearray(_PIECE))
     reads, size = RecentReads(), 0
     while True:
         began = time.monotonic()
-        if is_step and size and size % _SLURM_PIECE == 0 and not more.poll(_REST_WITHIN):
+        if can_release and size and size % _SLURM_PIECE == 0 and not poller.poll(_REST_WITHIN):
             _release_rest()
         size = os.readv(0, [buffer])
         if not size:
             return
         agent.sendall(buffer[:size])
-        if reads.add(size, time.monotonic() - began):
+        if reads.add_and_decide_pause(size, time.monotonic() - began):
             time.sleep(_COLLECT_TIME)
+
+
+def _can_release_rest() -> bool:
+    """Return True in a step of Slurm whose error output is separate: ``srun`` sets its id, a batch script has none."""
+    try:
+        return "SLURM_STEP_ID" in os.environ and not os.path.sameopenfile(1, 2)
+    except OSError:  # there is no error output
+        return False
 
 
 def _release_rest() -> None:
@@ -144,7 +152,7 @@ class RecentReads:
     def __init__(self) -> None:
         self._total = 0
 
-    def add(self, size: int, seconds: float) -> bool:
-        """Add a read that took so many seconds; return True if the next one comes too early to be worth it."""
+    def add_and_decide_pause(self, size: int, seconds: float) -> bool:
+        """Add a read that took so many seconds; return True to pause before the next one."""
         self._total = size + (self._total if seconds < _PAUSE else 0)
-        return self._total > _BULK and size < _COLLECTED
+        return self._total > _BULK and size < _LARGE_READ

@@ -11,7 +11,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from subprocess import PIPE
+from subprocess import PIPE, STDOUT
 from typing import TYPE_CHECKING
 
 import pytest
@@ -144,24 +144,43 @@ def test_a_relay_acknowledges_a_piece_whose_rest_does_not_come(tmp_path: Path) -
         assert process.stderr.read() == b""
 
 
+@pytest.mark.processes
+@pytest.mark.parametrize(("errors", "variable"), [(STDOUT, "SLURM_STEP_ID"), (PIPE, "SLURM_JOB_ID")])
+def test_a_relay_acknowledges_nothing_without_a_step_or_an_error_output_of_its_own(
+    tmp_path: Path, errors: int, variable: str
+) -> None:
+    answer = os.urandom(100_000)
+    with relayed(tmp_path, errors=errors, variable=variable) as (process, agent):
+        assert process.stdin is not None and process.stdout is not None  # noqa: PT018 - both are pipes
+        os.write(process.stdin.fileno(), b"y" * 1_024)
+        assert agent.recv(4_096) == b"y" * 1_024
+        assert not select.select([process.stderr or process.stdout], [], [], 0.1)[0]
+        agent.sendall(answer)  # more than a pipe takes at once
+        agent.shutdown(socket.SHUT_RDWR)
+        assert process.stdout.read() == answer
+        assert process.stderr is None or process.stderr.read() == b""
+
+
 def test_an_input_is_read_at_once_but_in_the_middle_of_bulk_in_small_pieces() -> None:
     reads = RecentReads()
-    assert not any(reads.add(1024, 0.0) for _ in range(64)), "a request for a job"
-    assert reads.add(1024, 0.0), "bulk: wait until there is more"
-    assert not reads.add(40_000, 0.0), "bulk in large pieces"
-    assert not reads.add(1024, 0.5), "a request after a pause"
+    assert not any(reads.add_and_decide_pause(1024, 0.0) for _ in range(64)), "a request for a job"
+    assert reads.add_and_decide_pause(1024, 0.0), "bulk: wait until there is more"
+    assert not reads.add_and_decide_pause(40_000, 0.0), "bulk in large pieces"
+    assert not reads.add_and_decide_pause(1024, 0.5), "a request after a pause"
 
 
 @contextmanager
-def relayed(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
+def relayed(
+    folder: Path, *, errors: int = PIPE, variable: str = "SLURM_STEP_ID"
+) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
     """Give a relay, connected to the socket of an agent."""
     path = folder / "agent.sock"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(os.fspath(path))
         listener.listen()
         words = [sys.executable, "-m", "jupyter_smx.agent", "remote", "relay", os.fspath(folder), os.fspath(path)]
-        step = {**os.environ, "SLURM_JOB_ID": "7"}
-        with subprocess.Popen(words, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=step) as process:
+        step = {**os.environ, variable: "0"}
+        with subprocess.Popen(words, stdin=PIPE, stdout=PIPE, stderr=errors, env=step) as process:
             assert process.stdout is not None
             assert process.stdout.read(1) == b"+"
             agent, _ = listener.accept()

@@ -90,8 +90,8 @@ class Decoder:
             frame = self._next()
 
     def _take(self, count: int) -> bytes:
-        with memoryview(self._buffer) as whole, whole[:count] as part:
-            data = bytes(part)
+        with memoryview(self._buffer) as view, view[:count] as head:
+            data = bytes(head)
         del self._buffer[:count]
         return data
 

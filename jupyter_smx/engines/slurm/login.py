@@ -106,11 +106,11 @@ class LocalLogin:
         """
         del plain_command
         async with AsyncExitStack() as undo:
-            ours, theirs = sockets.socketpair()
-            with ours, theirs:
-                process = await self._start(command, stdin=theirs.fileno())
+            own_end, child_end = sockets.socketpair()
+            with own_end, child_end:
+                process = await self._start(command, stdin=child_end.fileno())
                 undo.push_async_callback(child_process.end, process)
-                _, writer = await asyncio.open_unix_connection(sock=ours.dup())
+                _, writer = await asyncio.open_unix_connection(sock=own_end.dup())
             undo.callback(writer.transport.abort)
             if process.stdout is None or process.stderr is None:
                 raise ValueError("the process has no pipes")

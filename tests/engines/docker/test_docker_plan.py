@@ -172,6 +172,19 @@ def test_a_single_host_joins_the_default_network_after_its_start(
         assert container_spec.host_json(request, request.hosts[0], chosen)["interface"] == "eth0"
 
 
+@pytest.mark.parametrize(
+    ("changes", "settings"),
+    [({"image_settings": ("entrypoint",)}, {}), ({}, {"kind": DaemonInfo(podman=(4, 3))})],
+)
+def test_a_single_host_of_podman_or_with_an_entry_point_starts_in_a_separate_network(
+    changes: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    request, chosen = replace(request_of(plans(1)), **changes), replace(SETTINGS, **settings)
+    network = container_spec.network(request, chosen)
+    assert network is not None
+    assert ordered(request, request.hosts[0], chosen).container["HostConfig"]["NetworkMode"] == network["Name"]
+
+
 def test_who_joins_dockers_default_network_is_closed_in_all_the_same() -> None:
     [plan] = plans()
     whole = asked(request_of([plan]), plan)

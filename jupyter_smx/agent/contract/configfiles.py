@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Dict
 
 from jupyter_smx.agent.contract import platform_variables
-from jupyter_smx.agent.contract.script import is_sdk3_driven, script_name
+from jupyter_smx.agent.contract.script import is_only_command, is_sdk3_driven, script_name
 from jupyter_smx.agent.paths import checkpoint_folder
 
 if TYPE_CHECKING:
@@ -52,10 +52,18 @@ def input_data_config(spec: CompleteSpec) -> Dict[str, Any]:
 
 
 def hyperparameters(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
-    """Return the content of ``hyperparameters.json``: the job's own, and what SageMaker's SDK 2 adds for a script."""
+    """Return the content of ``hyperparameters.json``: the job's own, and what SageMaker's SDK 2 adds for a script.
+
+    A command gets its own only, as a container with an entry point does: drivers of SDK 3 pass each one to the script.
+    """
+    if is_sdk3_driven(spec) or is_only_command(spec):
+        return dict(spec.get("hyperparameters") or {})
+    return toolkit_hyperparameters(spec, host_info)
+
+
+def toolkit_hyperparameters(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
+    """Return the hyperparameters with those that SageMaker's SDK 2 adds for the toolkit."""
     given = spec.get("hyperparameters") or {}
-    if is_sdk3_driven(spec):
-        return dict(given)
     added = {
         "sagemaker_submit_directory": host_info.path("code"),
         "sagemaker_program": script_name(spec),

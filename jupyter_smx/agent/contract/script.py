@@ -24,6 +24,11 @@ def is_sdk3_driven(spec: CompleteSpec) -> bool:
     return bool(spec["kind"] == "train" and spec["contract"] == "v3")
 
 
+def is_only_command(spec: CompleteSpec) -> bool:
+    """Return True if a command is all that runs, without a script."""
+    return bool(spec["command"]) and not spec["entry_point"]
+
+
 def is_framework_processor(spec: CompleteSpec) -> bool:
     """Return True if SageMaker's FrameworkProcessor would start the job, because it has a folder of code."""
     return bool(spec["kind"] == "process" and spec["source_dir"]) and not spec["distribution"]

@@ -147,7 +147,7 @@ _DIRECT = (
 
 def variables(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, str]:
     """Return every variable that the toolkit sets, in its order: of equal names the later one counts."""
-    own, framework = split(configfiles.hyperparameters(spec, host_info))
+    own, framework = split(configfiles.toolkit_hyperparameters(spec, host_info))
     facts = _facts(spec, host_info, own, framework)
     found = {"SM_" + name.upper(): format_variable(facts[name]) for name in _DIRECT}
     found["SM_CHANNELS"] = format_variable(sorted(facts["channel_input_dirs"]))

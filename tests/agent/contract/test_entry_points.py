@@ -288,6 +288,13 @@ def test_a_command_alone_is_all_that_runs(agent: Agent) -> None:
     assert (record["exit_code"], record["text"]) == (4, "1a bc\n")
 
 
+def test_a_command_alone_has_the_hyperparameters_of_the_request_only(agent: Agent) -> None:
+    """The driver of SDK 3 passes each entry of the file to the script, which refuses an unknown one."""
+    words = ["sh", "-c", 'cat "$SM_INPUT_CONFIG_DIR/hyperparameters.json"']
+    given = {"x": "1", "sagemaker_program": "other.py"}
+    assert json.loads(agent.run("", command=words, hyperparameters=given)["text"]) == given
+
+
 def test_a_command_that_is_not_there_says_so(agent: Agent) -> None:
     record = agent.run("", command=["no-such-program"])
     assert record["exit_code"] == 127

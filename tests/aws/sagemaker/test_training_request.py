@@ -232,10 +232,10 @@ def test_entry_points_of_containers_are_commands(root: Path) -> None:
         "ContainerEntrypoint": ["/bin/bash", "/opt/ml/input/data/x/job_driver.sh"],
         "ContainerArguments": ["--region", "us-east-1"],
     }
-    request = a_request(AlgorithmSpecification=algorithm)
-    del request["HyperParameters"]
-    found = translate(request, root)
+    parameters = {"sagemaker_program": "train.py", "epochs": "3"}
+    found = translate(a_request(AlgorithmSpecification=algorithm, HyperParameters=parameters), root)
     assert found.code.command == (*algorithm["ContainerEntrypoint"], *algorithm["ContainerArguments"])
+    assert found.hyperparameters == parameters
     assert found.notes == ()
 
 

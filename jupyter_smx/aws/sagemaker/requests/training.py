@@ -1,7 +1,7 @@
 """Translate ``CreateTrainingJob``: what SDK 2, boto3 and others send becomes fields of a job request.
 
-Hyperparameters travel unchanged, but for those by which the SDK names the code. The only files that are looked at are
-those of the input channels.
+Hyperparameters travel unchanged, but for those by which the SDK names the code of a script. The only files that are
+looked at are those of the input channels.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def translate_training(request: Mapping[str, Any], here: TranslationContext) -> 
         channels=channels,
         outputs=_outputs(request, here),
         distribution=_distribution(parameters),
-        hyperparameters=own_hyperparameters(parameters),
+        hyperparameters=dict(parameters) if code.command else own_hyperparameters(parameters),
         environment=dict(request.get("Environment") or {}),
         metrics={
             each["Name"]: each["Regex"] for each in request["AlgorithmSpecification"].get("MetricDefinitions") or ()

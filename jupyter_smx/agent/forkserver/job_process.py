@@ -14,7 +14,7 @@ from jupyter_smx.agent.channels import image_files
 from jupyter_smx.agent.code import execute, import_effects, imports, sourcedir, startup_variables
 from jupyter_smx.agent.code.environ import job_changes, late_changes
 from jupyter_smx.agent.code.environ import reasons as preload_reasons
-from jupyter_smx.agent.code.installs import sent_files, sent_functions
+from jupyter_smx.agent.code.installs import input_files, sent_files, sent_functions
 from jupyter_smx.agent.contract import distribution, script, scriptmode, tfconfig
 from jupyter_smx.agent.contract import entry_point as entry
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
@@ -228,6 +228,8 @@ class JobRun:
         command = sent_functions.install_in(self.spec)
         if self.home and not command:
             command = sent_files.install_in(self.home, self.code, self.spec)
+        if script.is_only_command(self.spec) and not command:
+            command = input_files.install_in(self.spec, self.host_info)
         if command and not job_changes.shares_paths(self.spec, self.host_info):
             return ""
         if command and not self.restarts and entry.entry_kind(self.spec, self.code) != entry.COMMAND:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.agent.code.environ import job_changes
-from jupyter_smx.agent.code.installs import job_venv, sent_files
+from jupyter_smx.agent.code.installs import input_files, job_venv, sent_files
 from jupyter_smx.agent.code.installs.job_venv import JobVenv
 from jupyter_smx.agent.contract import scriptmode
 from jupyter_smx.agent.paths import ML, HostInfo
@@ -134,3 +134,41 @@ def test_programs_that_cannot_be_read_have_no_wrapper(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     folders = [str(tmp_path), str(tmp_path / "gone")]
     assert list(job_venv._python_programs(folders)) == [str(tmp_path / "tool")]
+
+
+CHANNELS = "/opt/ml/input/data"
+DRIVER = f"chmod +x {CHANNELS}/sm_drivers/sm_train.sh && {CHANNELS}/sm_drivers/sm_train.sh"
+"""The command of SageMaker's SDK 3."""
+INSTALLER = "import subprocess, sys\nsubprocess.check_call([sys.executable, '-m', 'pip', 'install', 'x'])\n"
+START = f"python3 {CHANNELS}/sm_drivers/scripts/requirements_of_code.py\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "found"),
+    [
+        (DRIVER, {"sm_drivers/sm_train.sh": START}, "pip install"),
+        (DRIVER, {"sm_drivers/sm_train.sh": "python3 $SM_ENTRY_SCRIPT\n"}, ""),
+        (DRIVER, {"code/train.py": INSTALLER, "sm_drivers/sm_train.sh": "set -e\n"}, "pip install"),
+        (DRIVER, {"code/other.py": INSTALLER, "sm_drivers/sm_train.sh": "set -e\n"}, ""),
+        (f"bash {CHANNELS}/tools/run.sh", {"tools/run.sh": "pip install x\n"}, "pip install"),
+        (f"bash {CHANNELS}/tools/run.sh", {"tools/run.sh": "ls\n", "data/run.sh": "pip install x\n"}, ""),
+        (f"cat {CHANNELS}/tools/run.txt", {"tools/run.sh": "pip install x\n"}, ""),
+    ],
+)
+def test_a_command_may_run_scripts_of_the_channels_that_it_names(
+    tmp_path: Path, command: str, files: dict[str, str], found: str
+) -> None:
+    always = {
+        "sm_drivers/scripts/requirements_of_code.py": INSTALLER,
+        "sm_drivers/sourcecode.json": '{"entry_script": "train.py"}',
+        "code/train.py": "",
+    }
+    for name, text in {**always, **files}.items():
+        path = tmp_path / "input" / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    group = {"instance_group_name": "homogeneousCluster", "instance_type": "local", "hosts": ["algo-1"]}
+    place = HostInfo("algo-1", ["algo-1"], [group], "homogeneousCluster", "local", 2, 0, str(tmp_path))
+    channels = [{"name": name, "source": "/data"} for name in ("code", "sm_drivers", "tools", "data")]
+    spec = scriptmode.complete({"source": "", "command": ["/bin/bash", "-c", command], "channels": channels})
+    assert input_files.install_in(spec, place) == found

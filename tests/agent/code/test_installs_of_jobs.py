@@ -207,6 +207,18 @@ def test_a_command_alone_installs_for_its_job(agent: Agent, home: Home, tmp_path
     assert home.is_unchanged()
 
 
+def test_a_script_in_a_channel_installs_for_its_job(agent: Agent, home: Home, tmp_path: Path) -> None:
+    """The driver of SDK 3 is such a script."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "run.sh").write_text("pip install -q beta && python $SM_CHANNEL_TOOLS/show.py\n")
+    (tmp_path / "tools" / "show.py").write_text(BEFORE + SEE)
+    line = f"sh {agent.folder}/ml/input/data/tools/run.sh || sh /opt/ml/input/data/tools/run.sh"
+    channels = [{"name": "tools", "source": str(tmp_path / "tools")}]
+    record = agent.run("", command=["sh", "-c", line], channels=channels)
+    assert seen(record)["beta"] == "1.0"
+    assert home.is_unchanged()
+
+
 HELPER = "import os\n\ndef get(name):\n    assert os.system(f'pip install -q {name}') == 0\n"
 
 

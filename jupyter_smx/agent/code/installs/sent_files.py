@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Dict, Iterator, List, Set
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Set
 
 from jupyter_smx.agent.code.installs import detection
 
@@ -30,8 +30,8 @@ def record(tree: str, home: str) -> None:
     :raises OSError: disk full.
     """
     found = {}
-    for path in _code_files(tree):
-        text = _text(os.path.join(tree, path))
+    for path in code_files(tree):
+        text = read_text(os.path.join(tree, path))
         command = detection.install_in(path, text) if detection.may_install(text) else ""
         if command:
             found[path] = command
@@ -51,17 +51,27 @@ def install_in(home: str, code: str, spec: CompleteSpec) -> str:
     except OSError:
         return ""
     given = [*spec["arguments"], *(spec.get("hyperparameters") or {}).values()]
-    words = _words("\n".join([spec["source"], *map(str, given)]))
-    left = [path for path in _code_files(code) if path != spec["entry_point"]]
+    words = words_of("\n".join([spec["source"], *map(str, given)]))
+    left = [os.path.join(code, path) for path in code_files(code) if path != spec["entry_point"]]
+    return reached_install(left, words, lambda path, _text: installers.get(os.path.relpath(path, code), ""))
+
+
+def reached_install(paths: List[str], words: Set[str], install_of: Callable[[str, str], str]) -> str:
+    """Return the command of the first file that installs packages, of those that a text with these words reaches.
+
+    ``install_of`` returns the command of a file, by its path and text. Each file that is reached adds its own words.
+    """
     while True:
-        reached = [path for path in left if _is_named(path, words)]
+        reached = [path for path in paths if _is_named(path, words)]
         if not reached:
             return ""
         for path in reached:
-            if path in installers:
-                return installers[path]
-            words |= _words(_text(os.path.join(code, path)))
-        left = [path for path in left if path not in reached]
+            text = read_text(path)
+            command = install_of(path, text)
+            if command:
+                return command
+            words |= words_of(text)
+        paths = [path for path in paths if path not in reached]
 
 
 def _is_named(path: str, words: Set[str]) -> bool:
@@ -73,13 +83,14 @@ def _is_named(path: str, words: Set[str]) -> bool:
     return (os.path.basename(folder) if stem in _GENERIC else stem) in words
 
 
-def _words(text: str) -> Set[str]:
+def words_of(text: str) -> Set[str]:
     """Return the words of a text: names of files, and parts of paths and module names."""
     whole = set(_WORD.findall(text))
     return whole.union(*(word.split(".") for word in whole))
 
 
-def _code_files(tree: str) -> List[str]:
+def code_files(tree: str) -> List[str]:
+    """Return the paths of scripts and programs within a folder."""
     return sorted(_walk(tree, ""))
 
 
@@ -107,7 +118,8 @@ def _is_code(entry: "os.DirEntry[str]") -> bool:
         return file.read(len(_PROGRAM)) == _PROGRAM
 
 
-def _text(path: str) -> str:
+def read_text(path: str) -> str:
+    """Return the text of a file; "" if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jupyter_smx import controller_launch
-from jupyter_smx.aws_endpoint.request_folder import find_inputs_folder
 from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError
 
 if TYPE_CHECKING:
@@ -81,6 +80,8 @@ def _check_manifests(record: Job) -> None:
 
     :raises ResourceNotFoundError: they were deleted with the job of the first run.
     """
+    from jupyter_smx.aws_endpoint.request_folder import find_inputs_folder  # noqa: PLC0415 - kernels load this module
+
     for channel in record.spec.channels:
         source = Path(channel.source)
         if find_inputs_folder(source) is not None and not source.is_dir():

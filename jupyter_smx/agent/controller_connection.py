@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _UNREAD_LIMIT = 16 * 1024 * 1024
 _RECEIVE_SIZE = 65_536
-"""Bytes of one read. For more the C library would map memory anew each time, also for a short request."""
+"""Bytes of one read. For more the C library would map new memory each time, also for a short request."""
 _ACCEPT_RETRY_DELAY = 0.5
 _PAUSE_AT = 1024 * 1024
 _PAUSE_CHANNELS_AT = 256 * 1024

@@ -34,7 +34,7 @@ CLUSTER, HOST, OWNER = "jupyter-smx.cluster", "jupyter-smx.host", "jupyter-smx.d
 USER = "jupyter-smx.user"
 """Label of a container that runs as the user of its image: that user, as ``uid:gid``."""
 DEFAULT_NETWORK = "jupyter-smx.default-network"
-"""Label of a container that is to join the daemon's default network, by configuration and not for want of another."""
+"""Label of a container that joins the daemon's default network by configuration, not because no other is free."""
 PROBE = "jupyter-smx.probe"
 """Label of a container by which something is tried; its text is the number of the process that looks."""
 HOST_FOLDER = "/run/smx"

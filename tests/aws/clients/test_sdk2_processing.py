@@ -38,6 +38,15 @@ def run(made, **more):
     made.run(code="process.py", inputs=[rows], outputs=[count], **more)
 """
 
+SCRIPT_PROCESSOR = """
+import boto3, sagemaker, time
+from sagemaker.processing import ScriptProcessor
+image = sagemaker.image_uris.retrieve("sklearn", "us-east-1", "1.2-1")
+def script_processor(count):
+    return ScriptProcessor(image_uri=image, command=["python3"], role="Smx", instance_type="ml.m5.large",
+                           instance_count=count)
+"""
+
 
 @pytest.fixture
 def processing(sdk: AwsClient) -> AwsClient:
@@ -117,3 +126,43 @@ result = made.latest_job.describe()["ProcessingJobStatus"]
     assert ran.result == "Completed"
     assert "answer 42 1.5 ['--all']" in ran.output
     assert importlib.util.find_spec("beta") is None, "the job has it, and not the Python of the front"
+
+
+def test_a_script_on_two_hosts_without_a_log(processing: AwsClient) -> None:
+    (processing.folder / "host.py").write_text("print('on a host')\n", encoding="utf-8")
+    ran = processing.run(
+        SCRIPT_PROCESSOR
+        + """
+made = script_processor(2)
+made.run(code="host.py", logs=False)
+name = made.latest_job.job_name
+rows = boto3.client("logs").filter_log_events(
+    logGroupName="/aws/sagemaker/ProcessingJobs", logStreamNamePrefix=name)["events"]
+result = [made.latest_job.describe()["ProcessingJobStatus"],
+          sorted([row["logStreamName"].removeprefix(name).rpartition("-")[0], row["message"]] for row in rows)]
+"""
+    )
+    status, lines = ran.result
+    assert status == "Completed"
+    assert lines == [["/algo-1", "on a host"], ["/algo-2", "on a host"]]
+    assert "on a host" not in ran.output
+
+
+def test_a_waiter_returns_with_the_end_of_a_job(processing: AwsClient) -> None:
+    (processing.folder / "five.py").write_text("import time\ntime.sleep(5)\n", encoding="utf-8")
+    ran = processing.run(
+        SCRIPT_PROCESSOR
+        + """
+client = boto3.client("sagemaker")
+made = script_processor(1)
+made.run(code="five.py", wait=False)
+name = made.latest_job.job_name
+client.get_waiter("processing_job_completed_or_stopped").wait(ProcessingJobName=name)
+end = time.time()
+job = client.describe_processing_job(ProcessingJobName=name)
+result = [end - job["CreationTime"].timestamp(), job["ProcessingJobStatus"]]
+"""
+    )
+    waited, status = ran.result
+    assert status == "Completed"
+    assert waited < 8, "the job takes 5 s, and the waiter's next look would come after 60 s"

@@ -25,6 +25,10 @@ class SourceCopyLike(Protocol):
     folder: str
 
 
+class RequirementsPathError(ValidationError):
+    """Requirements name a path in an archive or a URL; ``value`` is the line."""
+
+
 class CodeFiles(Struct, frozen=True, kw_only=True):
     """Files of code to pack for a job: absolute paths of this machine."""
 
@@ -100,13 +104,13 @@ def _names_in(folder: Path) -> list[str]:
 def check_copied_requirements(lines: Sequence[str], copy: SourceCopyLike) -> None:
     """Check that the requirements of an archive or a URL name no files in it.
 
-    :raises ValidationError: one does; its copy is deleted after the submission, and pip installs later.
+    :raises RequirementsPathError: one does; its copy is deleted after the submission, and pip installs later.
     """
     line = next((one for one in lines if copy.folder in one), None)
     if line is None:
         return
     named = line.partition(" # content ")[0].replace(f"{copy.folder}/", "").replace(copy.folder, ".")
-    raise ValidationError(
+    raise RequirementsPathError(
         f"--requirements: {named!r} is a path in {copy.origin}.",
         field="requirements",
         value=named,

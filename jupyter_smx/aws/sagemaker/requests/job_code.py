@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Literal
 from msgspec.structs import replace
 
 from jupyter_smx import controller_launch
+from jupyter_smx.kernel.request.code_files import RequirementsPathError
 from jupyter_smx.kernel.request.request import JobRequest, SubmissionContext
 from jupyter_smx.kernel.request.script import is_archive_or_url
 from jupyter_smx.kernel.request.source_copy import copy_source
 from jupyter_smx.kernel.request.source_dir import pack
+from jupyter_smx.model.errors import ValidationError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,9 +63,23 @@ def build_spec(
         folder=folder,
         interpreters_of=lambda _engine: interpreters,
     )
-    spec = request.build_spec("", 0, here, submitted_at)
+    try:
+        spec = request.build_spec("", 0, here, submitted_at)
+    except RequirementsPathError as error:
+        raise _requirements_error(error.value) from None
     spec = replace(spec, hyperparameters=dict(found.hyperparameters), notes=found.notes)
     return _with_files(spec, request.code_files())
+
+
+def _requirements_error(line: str) -> ValidationError:
+    """Return the refusal of a path in the code, without the archive: a user of an SDK wrote ``source_dir`` only."""
+    return ValidationError(
+        f"requirements.txt: {line!r} is a path in source_dir.",
+        field="requirements",
+        value=line,
+        rule="Packages are installed once for all jobs with equal requirements, before the code is unpacked.",
+        cure="Name an absolute path of this machine, as --find-links /home/me/wheels, or packages of an index.",
+    )
 
 
 def _with_files(spec: JobSpec, code: CodeFiles) -> JobSpec:

@@ -17,6 +17,8 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -70,14 +72,27 @@ def enter(words: Sequence[str], seconds: float) -> int:
             sys.stderr.write(f"The run was ended after {seconds:g} s.\n")
             return 124
         finally:
-            inside.kill()  # with it goes the first process of the namespace, and with that all others
-            inside.wait()
+            _end(inside)
         if kept.exists():
             return code
         sys.stderr.write(f"A program outside deleted {folder} during the run, so the run proves nothing.\n")
         return FOLDER_DELETED
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end(unshare: subprocess.Popen[bytes]) -> None:
+    """End the first process of the namespace, and with it all others; return when the kernel has ended them.
+
+    ``unshare`` waits for that process, so its own end says so. Were ``unshare`` killed, the others would end some
+    milliseconds later.
+    """
+    if unshare.poll() is not None:
+        return
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for first in psutil.Process(unshare.pid).children() or [unshare]:
+            first.kill()
+    unshare.wait()
 
 
 def run_inside(main: Callable[[Path], int], minutes: float) -> int:

@@ -39,10 +39,14 @@ def main(words: List[str]) -> int:
     verb, root = words[0], words[1]
     os.umask(0o077)
     store = ClusterStore(root)
-    if verb in ("shell", "relay"):
+    if verb == "shell":
         from jupyter_smx.agent.remote import terminal  # noqa: PLC0415 - each process loads what it needs
 
-        return terminal.shell(store, words[2:]) if verb == "shell" else terminal.relay(*words[2:])
+        return terminal.shell(store, words[2:])
+    if verb == "relay":
+        from jupyter_smx.agent.remote import relay  # noqa: PLC0415 - each process loads what it needs
+
+        return relay.relay(*words[2:])
     # One line, as the input stays open while an answer takes long.
     _say(answer(store, verb, json.loads(sys.stdin.readline())))
     return 0

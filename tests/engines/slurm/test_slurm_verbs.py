@@ -18,7 +18,7 @@ import pytest
 
 from jupyter_smx.agent.remote import results
 from jupyter_smx.agent.remote.cluster_store import ClusterStore, HostName
-from jupyter_smx.agent.remote.terminal import RecentReads
+from jupyter_smx.agent.remote.relay import RecentReads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,10 +163,15 @@ def test_a_relay_acknowledges_nothing_without_a_step_or_an_error_output_of_its_o
 
 def test_an_input_is_read_at_once_but_in_the_middle_of_bulk_in_small_pieces() -> None:
     reads = RecentReads()
-    assert not any(reads.add_and_decide_pause(1024, 0.0) for _ in range(64)), "a request for a job"
-    assert reads.add_and_decide_pause(1024, 0.0), "bulk: wait until there is more"
-    assert not reads.add_and_decide_pause(40_000, 0.0), "bulk in large pieces"
-    assert not reads.add_and_decide_pause(1024, 0.5), "a request after a pause"
+    for _ in range(64):
+        reads.add(1024, 0.0)
+        assert not reads.are_bulk_in_pieces(), "a request for a job"
+    reads.add(1024, 0.0)
+    assert reads.are_bulk_in_pieces(), "bulk: wait until there is more"
+    reads.add(40_000, 0.0)
+    assert not reads.are_bulk_in_pieces(), "bulk in large pieces"
+    reads.add(1024, 0.5)
+    assert not reads.are_bulk_in_pieces(), "a request after a pause"
 
 
 @contextmanager

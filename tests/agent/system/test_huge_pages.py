@@ -28,7 +28,7 @@ MAPS = """\
 7ffd45b0f000-7ffd45b30000 rw-p 00000000 00:00 0                          [stack]
 """
 needs_huge_pages = pytest.mark.skipif(
-    not huge_pages.can_collapse(), reason="Linux before 6.1, or its administrator allows no huge pages"
+    not huge_pages.page_size(), reason="Linux before 6.1, or its administrator allows no huge pages"
 )
 
 

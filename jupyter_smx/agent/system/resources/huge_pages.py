@@ -76,7 +76,7 @@ def _page_states(window: Area, buffer: "ctypes.Array[ctypes.c_char]") -> bytes:
     return ctypes.string_at(buffer, size // _PAGE) if process.libc().mincore(where, length, buffer) == 0 else b""
 
 
-def _page_size() -> int:
+def _allowed_page_size() -> int:
     """Return the bytes of a huge page; 0 if the system has none, or its administrator allows none."""
     with contextlib.suppress(OSError, ValueError):
         with open(_SETTINGS + "enabled", encoding="ascii") as file:
@@ -86,16 +86,17 @@ def _page_size() -> int:
     return 0
 
 
-def can_collapse() -> bool:
-    """Return True if this system collapses memory into huge pages."""
+def page_size() -> int:
+    """Return the bytes of a huge page into which this system collapses memory; 0 if it does not."""
+    size = _allowed_page_size()
     # Of no bytes, the call only checks its last argument.
-    return _page_size() > 0 and process.libc().madvise(None, ctypes.c_size_t(0), _COLLAPSE) == 0
+    return size if size and process.libc().madvise(None, ctypes.c_size_t(0), _COLLAPSE) == 0 else 0
 
 
 def collapse() -> None:
     """Collapse the memory that this process has in use, as far as the system can, for 0.3 seconds at most; blocks."""
-    size, deadline = _page_size(), time.monotonic() + _BUDGET
-    if not can_collapse():
+    size, deadline = page_size(), time.monotonic() + _BUDGET
+    if not size:
         return
     buffer = ctypes.create_string_buffer(_WINDOW * size // _PAGE)
     for window in windows(private_areas(process.read_file("/proc/self/maps")), size):

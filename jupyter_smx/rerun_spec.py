@@ -80,11 +80,11 @@ def _check_manifests(record: Job) -> None:
 
     :raises ResourceNotFoundError: they were deleted with the job of the first run.
     """
-    from jupyter_smx.aws_endpoint.request_folder import find_inputs_folder  # noqa: PLC0415 - kernels load this module
+    from jupyter_smx.aws_endpoint.request_folder import is_manifest_input  # noqa: PLC0415 - kernels load this module
 
     for channel in record.spec.channels:
         source = Path(channel.source)
-        if find_inputs_folder(source) is not None and not source.is_dir():
+        if is_manifest_input(source) and not source.is_dir():
             raise ResourceNotFoundError(
                 f"{record.name} cannot run again: the objects of the manifest of channel {channel.name} were deleted "
                 "with the first job.",

@@ -27,8 +27,7 @@ def inputs_folder(requests: Path, job: str) -> Path:
     return requests / f"{job}{_INPUTS}"
 
 
-def find_inputs_folder(source: Path) -> Path | None:
-    """Return the folder of a job's manifests to which the source of a channel belongs; None for other sources."""
+def is_manifest_input(source: Path) -> bool:
+    """Return True if the source of a channel is a folder with the objects of a manifest."""
     folder = source.parent
-    is_one = folder.suffix == _INPUTS and folder.parent == request_folder(front_folder())
-    return folder if is_one else None
+    return folder.suffix == _INPUTS and folder.parent == request_folder(front_folder())

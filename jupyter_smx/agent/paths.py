@@ -19,6 +19,12 @@ ARCHIVES = ((MODEL, "model.tar.gz"), (os.path.join("output", "data"), "output.ta
 AWS_FRONT = "/run/smx-aws"
 """Folder of a container with the socket of the front for clients of AWS, and the configuration of SageMaker's SDK."""
 AWS_SOCKET = "front.sock"
+AWS_VARIABLES = "JUPYTER_SMX_AWS"
+"""``controller_launch.AWS_VARIABLES``: names a job's variables that lead clients to the front, separated by commas."""
+AWS_URL_PREFIX = "AWS_ENDPOINT_URL_"
+"""Begin of the variables with the front's address, one for each service."""
+SDK_CONFIG = "SAGEMAKER_ADMIN_CONFIG_OVERRIDE"
+"""Variable of a job with the path of the configuration of SageMaker's SDK."""
 INTERFACE = "eth0"
 """Network interface with the names of the hosts on SageMaker, and in containers."""
 PORT = 7777

@@ -10,38 +10,33 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import sys
 from typing import TYPE_CHECKING, Dict, Mapping
 
-from jupyter_smx.agent.paths import AWS_FRONT, AWS_SOCKET
-from jupyter_smx.agent.system.forwarding.forwarded_port import ForwardedPorts
+from jupyter_smx.agent.paths import AWS_FRONT, AWS_SOCKET, AWS_URL_PREFIX, AWS_VARIABLES, SDK_CONFIG
+from jupyter_smx.agent.system.forwarding.forwarded_port import HOST, ForwardedPorts, listen_at
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
+    import socket
+
     from jupyter_smx.agent.system.processes.event_loop import Loop
 
-_VARIABLES = "JUPYTER_SMX_AWS"
-"""``controller_launch.AWS_VARIABLES``: names the variables that lead clients to the front, separated by commas."""
-_URL_VARIABLES = "AWS_ENDPOINT_URL_"
-_SDK_CONFIG = "SAGEMAKER_ADMIN_CONFIG_OVERRIDE"
-_HOST = "127.0.0.1"
-_URL = f"http://{_HOST}:"
+_URL = f"http://{HOST}:"
 _PORT = re.compile("[0-9]{1,5}")
 _LAST_PORT = 65_535
 """A job may name a larger number itself, for which ``bind`` raises ``OverflowError``."""
 _REFUSED_PORT = 1
 """Only the administrator of a machine can listen there. Other users may own the port that the variables name."""
-_BACKLOG = 128
 _RESTART_DELAY = 0.5
 """Seconds until a relay that ended starts again; connections wait meanwhile."""
 
 
 def port_of(environment: Mapping[str, str]) -> int:
     """Return the port by which the variables of a job lead clients to the front; 0 if they do not."""
-    for name in environment.get(_VARIABLES, "").split(","):
+    for name in environment.get(AWS_VARIABLES, "").split(","):
         url = environment.get(name, "")
-        if not name.startswith(_URL_VARIABLES) or not url.startswith(_URL):
+        if not name.startswith(AWS_URL_PREFIX) or not url.startswith(_URL):
             continue
         number = url[len(_URL) :]
         if _PORT.fullmatch(number) and 0 < int(number) <= _LAST_PORT:
@@ -52,7 +47,7 @@ def port_of(environment: Mapping[str, str]) -> int:
 def name_port(environment: Mapping[str, str], port: int) -> Dict[str, str]:
     """Return the variables of a job with another port of the front, in those that lead clients there."""
     before = _URL + str(port_of(environment))
-    names = environment.get(_VARIABLES, "").split(",")
+    names = environment.get(AWS_VARIABLES, "").split(",")
     return {
         name: f"{_URL}{port}" if name in names and value == before else value for name, value in environment.items()
     }
@@ -60,7 +55,7 @@ def name_port(environment: Mapping[str, str], port: int) -> Dict[str, str]:
 
 def is_sdk_config_of_front(environment: Mapping[str, str]) -> bool:
     """Return True if the variables name a configuration in the folder that containers mount."""
-    return os.path.dirname(environment.get(_SDK_CONFIG, "")) == AWS_FRONT
+    return os.path.dirname(environment.get(SDK_CONFIG, "")) == AWS_FRONT
 
 
 def place_sdk_config(environment: Dict[str, str], text: str, folder: str, shown: str) -> Dict[str, str]:
@@ -71,19 +66,19 @@ def place_sdk_config(environment: Dict[str, str], text: str, folder: str, shown:
     name = sdk_config_name(environment)
     with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
         file.write(text)
-    return {**environment, _SDK_CONFIG: os.path.join(shown, name)}
+    return {**environment, SDK_CONFIG: os.path.join(shown, name)}
 
 
 def sdk_config_name(environment: Mapping[str, str]) -> str:
     """Return the name of the file with the configuration; "" if the variables name none."""
-    return os.path.basename(environment.get(_SDK_CONFIG, ""))
+    return os.path.basename(environment.get(SDK_CONFIG, ""))
 
 
 def drop_missing_sdk_config(environment: Dict[str, str]) -> Dict[str, str]:
     """Return the variables without a configuration of the front that does not exist: sessions of the SDK would fail."""
-    if not is_sdk_config_of_front(environment) or os.path.exists(environment[_SDK_CONFIG]):
+    if not is_sdk_config_of_front(environment) or os.path.exists(environment[SDK_CONFIG]):
         return environment
-    return {name: value for name, value in environment.items() if name != _SDK_CONFIG}
+    return {name: value for name, value in environment.items() if name != SDK_CONFIG}
 
 
 class AwsFront:
@@ -130,11 +125,8 @@ class AwsFront:
         """
         if port in self._listeners:
             return
-        listener = socket.socket()
+        listener = listen_at(port)
         try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((_HOST, port))
-            listener.listen(_BACKLOG)
             listener.set_inheritable(True)
             self._start(port, listener)
         except OSError:

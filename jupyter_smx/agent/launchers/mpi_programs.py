@@ -15,7 +15,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping
 
-from jupyter_smx.agent.paths import ML
+from jupyter_smx.agent.paths import AWS_URL_PREFIX, AWS_VARIABLES, ML, SDK_CONFIG
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
@@ -25,10 +25,8 @@ REMOTE_SHELL, RANK = "reach", "rank"
 _SETTINGS, _REFUSAL = "hosts.json", "refusal"
 _TOP = "/tmp"  # noqa: S108 - every machine has it, and the folder in it is new and private
 _INTERFACE = "NCCL_SOCKET_IFNAME"
-_FRONT = "JUPYTER_SMX_AWS"
-"""Names the variables that lead clients of AWS to the front."""
-_HOST_PREFIXES = ("AWS_ENDPOINT_URL_", "SAGEMAKER_ADMIN_CONFIG_OVERRIDE")
-"""Prefixes of those whose values differ between hosts."""
+_HOST_PREFIXES = (AWS_URL_PREFIX, SDK_CONFIG)
+"""Prefixes of variables that lead clients of AWS to the front, and whose values differ between hosts."""
 
 
 class Programs:
@@ -96,7 +94,7 @@ def own_variables(environment: Mapping[str, str], host_info: HostInfo) -> Dict[s
     These are the name of its network interface, those of the front for clients of AWS, whose port may differ, and paths
     where the host has no ``/opt/ml`` of its own.
     """
-    of_front = (name for name in environment.get(_FRONT, "").split(",") if name.startswith(_HOST_PREFIXES))
+    of_front = (name for name in environment.get(AWS_VARIABLES, "").split(",") if name.startswith(_HOST_PREFIXES))
     names = (_INTERFACE, *of_front)
     own = {name: environment[name] for name in names if name in environment}
     if host_info.base == ML:

@@ -7,7 +7,7 @@ import os
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.paths import AWS_FRONT, AWS_SOCKET
+from jupyter_smx.agent.paths import AWS_FRONT, AWS_SOCKET, SDK_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from jupyter_smx.controller.agents.channels import Streams
 
-SDK_CONFIG = "SAGEMAKER_ADMIN_CONFIG_OVERRIDE"
-"""Variable of a job with the path of the configuration, in the folder that a container mounts."""
 _LIMIT = 64 * 1024
 
 

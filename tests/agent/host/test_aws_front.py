@@ -13,7 +13,7 @@ import pytest
 
 from jupyter_smx import controller_launch
 from jupyter_smx.agent.host import aws_front, socket_relay
-from jupyter_smx.agent.paths import AWS_SOCKET
+from jupyter_smx.agent.paths import AWS_SOCKET, AWS_VARIABLES
 from jupyter_smx.testing import process_scan
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def variables(port: int) -> dict[str, str]:
     ],
 )
 def test_only_variables_of_the_front_name_its_port(changes: dict[str, str], port: int) -> None:
-    assert aws_front._VARIABLES == controller_launch.AWS_VARIABLES
+    assert AWS_VARIABLES == controller_launch.AWS_VARIABLES
     assert aws_front.port_of({**variables(4711), **changes}) == port
 
 

@@ -271,20 +271,25 @@ def _listener(port: int) -> socket.socket:
     Never at one that another process has: on a machine of several users, that may be a stranger's.
     """
     try:
-        return _listen(port)
+        listener = listen_at(port)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
-    return _listen(0)
+        listener = listen_at(0)
+    listener.setblocking(False)
+    return listener
 
 
-def _listen(port: int) -> socket.socket:
+def listen_at(port: int) -> socket.socket:
+    """Listen at a port of loopback, 0 for a free one; return the socket, whose calls block.
+
+    :raises OSError: another process has the port, or this user may not listen there.
+    """
     listener = socket.socket()
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
         listener.listen(_BACKLOG)
-        listener.setblocking(False)
     except OSError:
         listener.close()
         raise

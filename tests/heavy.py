@@ -32,7 +32,10 @@ MARKER = re.compile(r"""pytest\.mark\.heavy\(\s*["'](\w+)["']""")
 
 Ids = dict[str, str]
 Lane = Literal["daemons", "processes"]
-"""Parts of one lane run one after the other; the lanes run side by side, for most of a test's time it waits."""
+"""Parts of one lane run one after the other; the lanes run side by side, for most of a test's time it waits.
+
+The parts with Docker, Slurm, sshd and JupyterHub take as long as all others together.
+"""
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,8 @@ PARTS: Mapping[str, Part] = {
             "jupyter_smx/request_body.py",
             "jupyter_smx/server",
             *_HUB,
-        )
+        ),
+        lane="daemons",
     ),
     "libraries": Part(covers=("jupyter_smx/agent", "tests/faults/pytorch.py")),
     "mpi": Part(covers=_FRAMEWORKS),
@@ -197,6 +201,7 @@ PARTS: Mapping[str, Part] = {
             "tests/worlds/slurm",
             "tests/worlds/ssh",
         ),
+        lane="daemons",
     ),
     "ssh": Part(
         covers=(
@@ -208,7 +213,8 @@ PARTS: Mapping[str, Part] = {
             "tests/engines/ssh/contract/conftest.py",
             "tests/engines/ssh/contract/ssh_harness.py",
             *_SSH_WORLD,
-        )
+        ),
+        lane="daemons",
     ),
     "stores": Part(
         covers=(

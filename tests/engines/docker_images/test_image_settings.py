@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import os
+import sys
 import tarfile
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +140,24 @@ async def test_a_python_that_only_the_images_user_can_use_is_named_with_the_cure
     assert of_image.containers == {}
 
 
+@pytest.mark.parametrize(("first", "is_closed"), [("/root/venv/bin/python3", True), ("/usr/bin/python3", False)])
+async def test_a_python_of_the_system_does_not_take_the_place_of_a_closed_one_before_it(
+    of_image: FakeDockerd, tmp_path: Path, first: str, *, is_closed: bool
+) -> None:
+    mine = report(executable="/usr/bin/python3", hides=True)
+    own = report(uid=os.getuid(), name="root", closed=["/root"], executable=first)
+    looks = looked_as(of_image, {users.ContainerUser("").name(): (0, mine), "": (0, own)})
+    engine = engine_at(of_image, tmp_path)
+    if is_closed:
+        with pytest.raises(
+            RefusedError, match=r"/root/venv/bin/python3 of 'uv:1' can be used by root.* /root is closed"
+        ):
+            await engine.resolve_image("uv:1", lambda _step: None)
+    else:
+        assert (await engine.resolve_image("uv:1", lambda _step: None)).python_version == "3.11"
+    assert len(looks) == 2
+
+
 async def test_an_image_without_any_python_is_said_to_have_none(of_image: FakeDockerd, tmp_path: Path) -> None:
     looked_as(of_image, {users.ContainerUser("").name(): (127, "not found"), "": (127, "not found")})
     with pytest.raises(RefusedError, match="has no Python that can run hosts"):
@@ -224,6 +243,34 @@ def test_the_report_of_this_machine_tells_the_user_and_what_is_closed(
     assert [one.has_train for one in found] == [False, True]
     assert found[0].user is not None
     assert found[0].user.numbers() == f"{os.getuid()}:{os.getgid()}"
+
+
+@pytest.mark.parametrize(
+    ("folders", "hides"),
+    [(("closed", "own"), True), (("own", "closed"), False), (("gone", "own"), False), (("closed",), True)],
+)
+def test_a_report_tells_if_a_place_before_its_python_is_closed(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    folders: tuple[str, ...],
+    *,
+    hides: bool,
+) -> None:
+    def stat(path: str) -> os.stat_result:
+        if str(path).startswith(f"{tmp_path}/closed/"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real(path)
+
+    real = os.stat
+    monkeypatch.setattr(os, "stat", stat)
+    monkeypatch.setattr(sys, "executable", f"{tmp_path}/own/python3")
+    monkeypatch.setenv("PATH", os.pathsep.join(f"{tmp_path}/{name}" for name in folders))
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "python3").touch()
+    exec(compile(image_config.REPORT_SCRIPT, "<look>", "exec"), {})  # noqa: S102 - as an image's Python does
+    found = image_config.parse_report(capsys.readouterr().out)
+    assert (found.may_hide_python, found.executable) == (hides, f"{tmp_path}/own/python3")
 
 
 @pytest.mark.parametrize(

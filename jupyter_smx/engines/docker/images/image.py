@@ -338,7 +338,7 @@ class Images:
     async def _find_python(self, search: _PythonSearch) -> tuple[str, ContainerReport]:
         """Return the command of the first usable Python of an image, and what its container reports.
 
-        :raises RefusedError: it has none.
+        :raises RefusedError: it has none, or another one comes first for the user of the image.
         """
         seen: dict[tuple[int, str], list[str]] = {}
         for word in PYTHON_CANDIDATES:
@@ -347,7 +347,10 @@ class Images:
                 continue
             version = _version(words) if code == 0 else (0, 0)
             if version >= MIN_PYTHON:
-                return word, replace(image_config.parse_report(words), python_version=f"{version[0]}.{version[1]}")
+                report = image_config.parse_report(words)
+                if search.user and report.may_hide_python:
+                    await self._check_closed_python(search, report.executable)
+                return word, replace(report, python_version=f"{version[0]}.{version[1]}")
             if search.entrypoint and version == (0, 0):
                 raise self._problem(search.name).entrypoint_ended(search.entrypoint, code, _key_line(words))
             said = f"Python {version[0]}.{version[1]}" if code == 0 else f"exit code {code}, {_key_line(words)}"
@@ -356,18 +359,21 @@ class Images:
             await self._check_closed_python(search)
         raise self._problem(search.name).no_python(seen, PYTHON_CANDIDATES)
 
-    async def _check_closed_python(self, search: _PythonSearch) -> None:
-        """Look once more, as the user of the image itself.
+    async def _check_closed_python(self, search: _PythonSearch, usable: str = "") -> None:
+        """Look once more, as the user of the image itself. ``usable`` is the Python that the user of jobs finds.
 
-        :raises RefusedError: that user can use a Python, and the user of jobs cannot.
+        :raises RefusedError: that user finds a Python that the user of jobs cannot use.
         """
         own = replace(search, user="")
         for word in PYTHON_CANDIDATES:
             code, words = await self._run_python(own, word)
             if code == 0 and _version(words) >= MIN_PYTHON:
                 report = image_config.parse_report(words)
+                if usable and report.executable in ("", usable):
+                    return
                 can_follow = report.user is not None and self._can_own_files(report.user.uid)
-                raise self._problem(search.name).closed_python(word, search.user, report, can_follow=can_follow)
+                program = report.executable if usable else word
+                raise self._problem(search.name).closed_python(program, search.user, report, can_follow=can_follow)
 
     async def _run_python(self, search: _PythonSearch, word: str) -> tuple[int, str]:
         """Start one Python; return its exit code and last output, 404 if the program does not exist.

@@ -45,6 +45,18 @@ def compiled():
                     of_packages.append(os.path.exists(cache_from_source(path)))
     found = of_packages or [os.path.exists(cache_from_source(json.__file__))]
     return sum(found) * 2 >= len(found)
+def hides():
+    for folder in folders:
+        if folder == os.path.dirname(sys.executable):
+            return False
+        for name in ("python3", "python"):
+            try:
+                os.stat(os.path.join(folder, name))
+            except PermissionError:
+                return True
+            except OSError:
+                pass
+    return False
 library = os.path.realpath(os.__file__)
 folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
 try:
@@ -56,6 +68,8 @@ try:
         "files": holds("/opt/ml"),
         "bytecode": compiled(),
         "magic": MAGIC_NUMBER.hex(),
+        "executable": sys.executable,
+        "hides": hides(),
     }))
 except OSError:
     pass
@@ -88,6 +102,10 @@ class ContainerReport(Struct, frozen=True):
     """Version of the Python that wrote the report, as ``3.11``."""
     magic: str = ""
     """Magic number of the bytecode that this Python reads, as hexadecimal digits; "" if it was not reported."""
+    executable: str = ""
+    """Path of this Python."""
+    may_hide_python: bool = False
+    """True if its user cannot look into a place on ``PATH`` before this Python, where another one may be."""
 
 
 def parse_config(told: Mapping[str, Any]) -> ImageConfig:
@@ -125,5 +143,7 @@ def parse_report(said: str) -> ContainerReport:
                 has_files=bool(told.get("files")),
                 has_bytecode=bool(told.get("bytecode", True)),
                 magic=_magic(told.get("magic", "")),
+                executable=str(told.get("executable", "")),
+                may_hide_python=bool(told.get("hides")),
             )
     return ContainerReport()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -66,6 +66,8 @@ class OpenFile:
     def link(self, target: Path) -> bool:
         """Link the file to ``target``; False if it has other links, the system refuses, or the name is in use.
 
+        Where this process may do so, the file is its own afterwards, not that of the user of a container.
+
         :raises OSError: the disk of ``target`` fails.
         """
         try:
@@ -76,9 +78,16 @@ class OpenFile:
         # The name may belong to another file since it was opened; or the file has a third name, through which the
         # next job on that host could write to ours.
         if os.path.samestat(target.lstat(), its) and its.st_nlink <= _MAX_LINKS:
+            self._take_over(its.st_uid)
             return True
         target.unlink()
         return False
+
+    def _take_over(self, owner: int) -> None:
+        """Give the file to this process's user: its owner could change it through the host's name for it."""
+        if os.geteuid() == 0 != owner:
+            with suppress(OSError):  # some disks have one owner for all files
+                os.fchown(self.file.fileno(), os.geteuid(), os.getegid())
 
 
 @contextmanager

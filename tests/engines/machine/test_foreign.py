@@ -135,6 +135,19 @@ def test_a_file_gets_a_second_name_where_that_can_be(top: Path, tmp_path: Path) 
     assert (tmp_path / "home").samefile(top / "inner/file")
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root takes files over")
+@pytest.mark.parametrize("kept", [False, True], ids=["linked", "copied"])
+def test_what_comes_home_is_ours_and_its_first_owner_cannot_change_it(top: Path, tmp_path: Path, *, kept: bool) -> None:
+    os.chown(top / "inner/file", 60_600, 60_600)
+    if kept:
+        os.link(top / "inner/file", top / "kept")
+    with untrusted_files.open_file(top, "inner/file") as found:
+        found.link_or_copy(tmp_path / "home")
+    home, theirs = (tmp_path / "home").stat(), (top / "inner/file").stat()
+    assert (home.st_uid, home.st_gid) == (os.getuid(), os.getgid())
+    assert theirs.st_uid == (60_600 if kept else os.getuid())
+
+
 @pytest.mark.parametrize("where", ["kept", "inner/kept", "../other"])
 def test_a_file_of_which_the_job_kept_another_name_comes_home_as_a_copy(top: Path, tmp_path: Path, where: str) -> None:
     os.link(top / "inner/file", top / where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,6 @@ from jupyter_smx.testing.docker import settings_images
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from jupyter_smx.testing.docker.fixtures import Docker
 
@@ -53,9 +53,12 @@ def test_a_job_follows_its_image_and_the_next_one_finds_the_same_host(containers
 
 @only_root
 def test_the_configuration_follows_images_by_their_names(containers: Containers) -> None:
-    job = containers.submit("import os; print(os.getuid())", image=settings_images.USER_1000.name)
-    assert job.wait().state is COMPLETED
+    code = "import os; print(os.getuid()); open('/opt/ml/model/m', 'w').close()"
+    job = containers.submit(code, image=settings_images.USER_1000.name)
+    ended = job.wait()
+    assert ended.state is COMPLETED
     assert "1000" in job.log().split()
+    assert [(one.name, Path(one.path).stat().st_uid) for one in ended.artifacts] == [("model.tar.gz", 0)]
     assert job.job().spec.image_user == "image"
 
 

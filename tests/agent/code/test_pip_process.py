@@ -32,9 +32,9 @@ def fake_pip(folder: Path, how: str, *lines: str) -> list[str]:
 
 
 def test_failed_connections_count_from_the_first_of_them_and_progress_ends_them() -> None:
-    watch = RetryWatch(PATIENCE)
+    watch = RetryWatch(PATIENCE, 100.0)
     assert watch.remaining(1_000.0) is None, "pip that prints nothing may download"
-    watch.update("Looking in indexes: https://host/simple\n", 101.0)
+    watch.update("Looking in indexes: https://host/simple\n", 124.0)
     watch.update(RETRY, 125.0)
     assert watch.remaining(126.0) is None, "a slow index may answer the second time"
     watch.update(RETRY, 130.0)
@@ -44,6 +44,25 @@ def test_failed_connections_count_from_the_first_of_them_and_progress_ends_them(
     assert watch.remaining(142.0) == 0.0
     watch.update("Collecting alpha\n", 143.0)
     assert watch.remaining(1_000.0) is None
+
+
+def test_a_connection_that_nothing_refuses_is_not_repeated_for_long() -> None:
+    """A firewall that drops packets: pip reports each failure after 15 s only."""
+    dropped = RETRY.replace("NewConnectionError", "ConnectTimeoutError")
+    watch = RetryWatch(PATIENCE, 100.0)
+    watch.update("Looking in indexes: https://host/simple\n", 101.0)
+    watch.update(dropped, 116.0)
+    assert watch.remaining(116.0) == 0.0
+    watch.update("Collecting alpha\n", 117.0)
+    assert watch.remaining(1_000.0) is None
+    watch.update(RETRY.replace("NewConnectionError", "NameResolutionError"), 123.0)
+    assert watch.remaining(124.0) == 8.0, "a name server may be away for a moment"
+    watch.update("Collecting alpha\n", 117.0)
+    late = RETRY.replace("NewConnectionError", "ReadTimeoutError")
+    watch.update(late, 132.0)
+    assert watch.remaining(132.0) is None, "an index that is slow may answer"
+    watch.update(late, 147.0)
+    assert watch.remaining(147.0) == 0.0
 
 
 def test_pip_that_only_repeats_failed_connections_is_ended(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -15,10 +15,13 @@ _LAST = 40
 """Lines of pip's that are looked at where it fails."""
 _PATIENCE = 15.0
 """Seconds of failed connections after which pip is ended; by default it repeats each of them five times."""
+_SLOW = 5.0
+"""Seconds of a failed connection that nothing refuses: a firewall drops its packets, or a name server is away."""
 _KILL_AFTER = 2.0
 """Seconds that pip has to end."""
 _CHUNK_SIZE = 65_536
 _RETRY = re.compile(r"Retrying \(Retry\(")
+_NO_CONNECTION = re.compile(r"ConnectTimeoutError|NewConnectionError|NameResolutionError")
 _NETWORK_ERRORS = re.compile(
     r"failed to establish a new connection|name resolution|network is unreachable|connection (refused|timed out)"
     r"|read timed out|proxyerror|connecttimeout|newconnectionerror|nameresolutionerror",
@@ -34,27 +37,32 @@ class PipEnd(NamedTuple):
 
 
 class RetryWatch:
-    """Measures for how long pip has only repeated failed connections, and when ``patience`` seconds are over.
+    """Measures for how long pip has only repeated failed connections, and when it is to be ended.
 
-    A single failure says little: a slow index may answer the second time.
+    A single failure says little, unless it took long: a slow index may answer the second time. pip starts at ``now``.
     """
 
-    def __init__(self, patience: float) -> None:
+    def __init__(self, patience: float, now: float) -> None:
         self._patience = patience
-        self._first_retry = 0.0
-        self._retries = 0
+        self._progress_at = now
+        self._first_retry: Optional[float] = None
+        self._deadline: Optional[float] = None
 
     def update(self, line: str, now: float) -> None:
         """Process a line of pip's."""
-        if _RETRY.search(line):
-            self._first_retry = self._first_retry if self._retries else now
-            self._retries += 1
-        elif line.strip():
-            self._retries = 0
+        if not _RETRY.search(line):
+            if line.strip():
+                self._progress_at, self._first_retry, self._deadline = now, None, None
+        elif self._first_retry is None:
+            self._first_retry = now
+            if _NO_CONNECTION.search(line) and now - self._progress_at > _SLOW:
+                self._deadline = self._progress_at + self._patience
+        elif self._deadline is None:
+            self._deadline = self._first_retry + self._patience
 
     def remaining(self, now: float) -> Optional[float]:
         """Return the seconds until pip is to be ended, None if it makes progress."""
-        return max(0.0, self._first_retry + self._patience - now) if self._retries > 1 else None
+        return None if self._deadline is None else max(0.0, self._deadline - now)
 
 
 def run_pip(words: List[str], folder: str, patience: float = _PATIENCE) -> PipEnd:
@@ -64,7 +72,7 @@ def run_pip(words: List[str], folder: str, patience: float = _PATIENCE) -> PipEn
         words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as pip:
         assert pip.stdout is not None  # noqa: S101 - for the type checker
-        watch = RetryWatch(patience)
+        watch = RetryWatch(patience, time.monotonic())
         for line in _lines(pip.stdout, watch):
             last.append(line)
             watch.update(line, time.monotonic())

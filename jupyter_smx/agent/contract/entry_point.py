@@ -114,7 +114,8 @@ def exec_program(words: List[str], path: str) -> NoReturn:
     """Replace this process by the program, so that signals reach it and its exit code is the job's.
 
     ``path`` is its file, "" for a command that is found by its name. The shell is replaced, too: a stop would end it at
-    once, and with it the job, before the program has cleaned up.
+    once, and with it the job, before the program has cleaned up. An image without a shell may have a program all the
+    same, which SageMaker starts as it is.
 
     :raises OSError: it cannot be started.
     """
@@ -124,14 +125,20 @@ def exec_program(words: List[str], path: str) -> NoReturn:
     # Python ignores both signals, and the program would inherit that: a pipe without a reader would never end it.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    os.execve(shell, [shell, option, f"exec {line}"], os.environ)  # noqa: S606 - the user's program
+    if not os.path.exists(shell):
+        program = shlex.split(line)
+        os.execvpe(program[0], program, os.environ)  # noqa: S606 - the user's program
+    os.execve(shell, [shell, option, f"exec {line}"], os.environ)  # noqa: S606 - the same
 
 
 def start_failure(shell: str, error: OSError) -> str:
-    """Return why a program did not start: each one is started by a shell, which some images lack."""
+    """Return why a program did not start: scripts are started by a shell, which some images lack."""
     if os.path.exists(shell):
         return error.strerror or str(error)
-    return f"this host has no {shell}, which starts programs; use an image with a shell, or a script in Python"
+    return (
+        f"{error.strerror or error}; this host has no {shell}, which starts scripts of a shell: use an image with one, "
+        "or a script in Python"
+    )
 
 
 # Packages

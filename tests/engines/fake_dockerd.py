@@ -111,6 +111,8 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
             return 200, [row for row in rows if {*wanted} <= _filters(row["Labels"])]
         if name not in self.containers:
             return 404, {"message": "no such container"}
+        if act == "archive":
+            return 404, {"message": "no such file"}
         return self._one(f"{way} {act}".strip(), name)
 
     def _one(self, what: str, name: str) -> tuple[int, object]:

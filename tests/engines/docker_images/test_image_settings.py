@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import os
+import re
 import sys
 import tarfile
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from jupyter_smx.engines.docker.containers import container_spec, image_parts
 from jupyter_smx.engines.docker.containers.image_parts import ImageParts, ImageUser
 from jupyter_smx.engines.docker.daemon import users
 from jupyter_smx.engines.docker.images import image_config
+from jupyter_smx.engines.docker.images.python_errors import ImageProblem
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -78,7 +80,8 @@ async def test_a_host_that_follows_all_settings_runs_as_the_images_user_through_
     await up(engine, replace(wanted(image="ml:1"), image_settings=("entrypoint", "user")))
     [look] = looks
     assert look["Entrypoint"][:3] == [*ENTRY, "python3"], "the look goes the way of the host"
-    assert (look["User"], look["WorkingDir"], look["HostConfig"]["Tmpfs"]) == ("", "/app", {"/tmp": ""})  # noqa: S108 - of a container
+    assert (look["User"], look["WorkingDir"]) == ("", "/app")
+    assert look["HostConfig"]["Tmpfs"] == {"/tmp": "", "/opt/ml": "mode=1777"}, "what it may write to in a host"  # noqa: S108
     [made] = [one["config"] for one in of_image.containers.values()]
     assert made["Entrypoint"][:4] == [*ENTRY, "python3", "-I"]
     assert (made["User"], made["WorkingDir"], made["HostConfig"]["GroupAdd"]) == ("1000:100", "/app", ["27"])
@@ -186,6 +189,25 @@ async def test_an_entry_point_that_ends_without_its_arguments_is_refused(
     assert said in str(refused.value)
     assert 'exec "$@"' in refused.value.cure
     assert (len(looks), of_image.containers, refused.value.transient) == (1, {}, False)
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "said", "cure"),
+    [
+        (["/e.sh"], "/e.sh: 3: cannot create /etc/app: Read-only file system", "Let it write to /tmp, or do this when"),
+        (
+            ["/e.sh"],
+            "error: failed switching to app: operation not permitted",
+            "Set USER in the image, add --user image",
+        ),
+        (["/e.sh"], "curl: (6) Could not resolve host: hub", "Let it go on without a network"),
+        (["/bin/sh", "-c", "/e.sh"], "", r'Write ENTRYPOINT as a list without a shell, as \["/entry.sh"\]'),
+        (["/e.sh"], "bad", 'End it with exec "[$]@"'),
+    ],
+)
+def test_a_failed_entry_point_has_the_cure_of_its_cause(entrypoint: list[str], said: str, cure: str) -> None:
+    error = ImageProblem("ml:1", "docker").entrypoint_ended(entrypoint, 1, said)
+    assert re.search(f"{cure}.*Or leave out --entrypoint image", error.cure)
 
 
 async def test_an_entry_point_that_never_ends_is_refused_and_its_container_removed(

@@ -230,7 +230,8 @@ class Images:
         if image_parts.USER in settings:
             parts = replace(parts, user=self._checked_user(name, report))
         archive: str | None = ""
-        if report.has_files and self._data_dir is not None:
+        # The containers of an entry point have an /opt/ml of their own.
+        if (report.has_files or entrypoint) and self._data_dir is not None:
             say(PullProgress("Copying the files that the image has in /opt/ml"))
             parts = replace(parts, files=await self._provide_files(image, self._data_dir))
         if agent_bytecode.is_needed(report.magic) and self._data_dir is not None:

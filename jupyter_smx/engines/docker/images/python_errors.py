@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from jupyter_smx.engines.docker.daemon.error_patterns import ErrorPattern, first_match
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.python_version import MIN_PYTHON
 from jupyter_smx.model.text import format_duration, format_list
@@ -17,6 +18,25 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.docker.images.image_config import ContainerReport
 
 _MAX_FOLDERS = 3
+_SHELL_FORM = ("sh", "-c")
+_ENTRYPOINT_RULES = (
+    ErrorPattern(
+        ("read-only file system",),
+        "The image stays as it is: hosts can write only to /opt/ml, /tmp and /dev/shm.",
+        "Let it write to /tmp, or do this when you build the image.",
+    ),
+    ErrorPattern(
+        ("operation not permitted", "must be run as root"),
+        "Hosts have no capabilities, so that an entry point cannot change its user or the owner of files.",
+        "Set USER in the image, add --user image, and let the entry point do without root's rights.",
+    ),
+    ErrorPattern(
+        ("name resolution", "network is unreachable", "could not resolve"),
+        "It is tried once for each image, in a container without a network.",
+        "Let it go on without a network.",
+    ),
+)
+"""Causes of a failed entry point, by what it wrote."""
 
 
 class ImageProblem(Struct, frozen=True):
@@ -92,10 +112,18 @@ class ImageProblem(Struct, frozen=True):
         return self._entrypoint(entrypoint, f"did not start Python within {format_duration(seconds)}")
 
     def _entrypoint(self, entrypoint: Sequence[str], what: str) -> RefusedError:
+        reason = first_match(_ENTRYPOINT_RULES, what)
+        rule = "Hosts start through the image's ENTRYPOINT, which has to run the program in its arguments."
+        cure = 'End it with exec "$@".'
+        if reason is not None:
+            rule, cure = reason.rule, reason.cure
+        elif (entrypoint[0].rpartition("/")[2][-2:], *entrypoint[1:2]) == _SHELL_FORM:
+            rule = f"{rule} A command after {entrypoint[1]} of a shell gets no arguments."
+            cure = 'Write ENTRYPOINT as a list without a shell, as ["/entry.sh"], and end that program with exec "$@".'
         return RefusedError(
             f"--entrypoint: {shlex.join(entrypoint)} of {self.image!r} {what}.",
             field="entrypoint",
             value="image",
-            rule="Hosts start through the image's ENTRYPOINT, which has to run the program in its arguments.",
-            cure='End it with exec "$@", or leave out --entrypoint image.',
+            rule=rule,
+            cure=f"{cure} Or leave out --entrypoint image.",
         )

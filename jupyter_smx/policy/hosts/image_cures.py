@@ -18,15 +18,18 @@ _MISSING = re.compile(
     r"No module named|no such file|not found|cannot open shared object|cannot import name|Permission denied",
     re.IGNORECASE,
 )
+_READ_ONLY = re.compile(r"Read-only file system(?:: (?:b?)'([^']*)')?")
 _MAX_WORDS = 60
 """Characters of an entry point that a sentence quotes."""
 
 
 def image_settings_cure(spec: JobSpec, end: HostEnd, image: Image | None) -> str:
     """Return a sentence about the settings of the image that did not count; "" if none could be the cause."""
-    ignored = _ignored_settings(spec, image) if image is not None and _misses_something(end) else {}
-    if not ignored:
+    if image is None:
         return ""
+    ignored = _ignored_settings(spec, image) if _misses_something(end) else {}
+    if not ignored:
+        return _read_only_cure(spec, end)
     said = format_list([f"{name} {value}" for name, value in ignored.values()], most=len(ignored))
     if spec.spelling == "keyword":
         options = " ".join(f'{option}="image"' for option in ignored)
@@ -34,6 +37,19 @@ def image_settings_cure(spec: JobSpec, end: HostEnd, image: Image | None) -> str
         options = " ".join(f"--{option} image" for option in ignored)
     verb = "count" if len(ignored) > 1 else "counts"
     return f"The image has {said}, which {verb} for a job only if it says so. If it needs them, add {options}."
+
+
+def _read_only_cure(spec: JobSpec, end: HostEnd) -> str:
+    """Return where a job may write, if it wrote into its image; "" if it did not."""
+    said = end.exception.message if end.exception is not None else end.failure if end.cause == "exit" else ""
+    found = _READ_ONLY.search(said)
+    if found is None or any((found[1] or "").startswith(mount.target) for mount in spec.mounts):
+        return ""
+    sentence = "A job cannot change its image: it writes to /opt/ml, /tmp and /dev/shm."
+    if spec.image_user != "image" or "HOME" in spec.environment:
+        return sentence
+    option = 'env={"HOME": "/tmp"}' if spec.spelling == "keyword" else "--env HOME=/tmp"
+    return f"{sentence} For caches in the home of the image's user, add {option}."
 
 
 def _misses_something(end: HostEnd) -> bool:

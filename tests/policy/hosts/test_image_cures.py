@@ -9,6 +9,7 @@ from draws import a_spec
 
 from jupyter_smx.model.records.job import HostEnd, RemoteException
 from jupyter_smx.model.spec.image import Image
+from jupyter_smx.model.spec.mount import Mount
 from jupyter_smx.policy.hosts.image_cures import image_settings_cure
 
 IMAGE = Image(name="ml:1", id="sha256:1", user="app", workdir="/app", entrypoint=("/entry.sh", "--x"))
@@ -50,6 +51,29 @@ def test_only_settings_that_did_not_count_are_named_in_the_users_spelling(fields
     end = an_end("ModuleNotFoundError", "No module named 'a'")
     said = image_settings_cure(a_spec(image="ml:1", **fields), end, IMAGE)
     assert said.endswith(f"add {options}.")
+
+
+@pytest.mark.parametrize(
+    ("fields", "option"),
+    [
+        ({"image_user": "image"}, " For caches in the home of the image's user, add --env HOME=/tmp."),
+        (
+            {"image_user": "image", "spelling": "keyword"},
+            ' For caches in the home of the image\'s user, add env={"HOME": "/tmp"}.',
+        ),
+        ({"image_user": "image", "environment": {"HOME": "/x"}}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_job_that_writes_into_its_image_is_told_where_it_may_write(fields: dict[str, Any], option: str) -> None:
+    end = an_end("OSError", "[Errno 30] Read-only file system: '/home/app/.cache'")
+    said = image_settings_cure(a_spec(image="ml:1", **fields), end, IMAGE)
+    assert said == f"A job cannot change its image: it writes to /opt/ml, /tmp and /dev/shm.{option}"
+
+
+def test_a_mount_that_may_only_be_read_is_no_image() -> None:
+    end = an_end("OSError", "[Errno 30] Read-only file system: '/data/x'")
+    assert image_settings_cure(a_spec(mounts=(Mount(source="/d", target="/data"),)), end, IMAGE) == ""
 
 
 @pytest.mark.parametrize(

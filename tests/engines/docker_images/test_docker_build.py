@@ -128,6 +128,22 @@ async def test_what_a_daemon_says_of_a_failed_build_has_a_cure(
     assert daemon.asked[0].startswith("POST /build?dockerfile=Dockerfile&rm=1&forcerm=1 HTTP/1.1")
 
 
+@pytest.mark.parametrize(
+    ("words", "is_named"),
+    [("Get https://hub.test/v2/a/manifests/1: no basic auth credentials", True), ("unknown instruction: FORM", False)],
+)
+async def test_credentials_that_cannot_be_read_are_named_where_a_registry_refuses_the_image_after_from(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, words: str, *, is_named: bool
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    (tmp_path / "config.json").write_text("{")
+    async with running(tmp_path) as daemon:
+        say = answer(daemon, {"stream": "Step 1/1 : FROM hub.test/a:1\n"}, {"error": words})
+        with pytest.raises(RefusedError) as refused:
+            await ImageBuilder(f"unix://{daemon.path}", DaemonInfo(), 20.0).build(str(folder), say)
+    assert (f"{tmp_path}/config.json is not JSON" in refused.value.rule) == is_named
+
+
 @pytest.mark.parametrize("lines", [(b"hang up",), ({"stream": "Step 1/1 : FROM a\n"}, b"hang up")])
 async def test_a_daemon_that_hangs_up_during_a_build_is_away(tmp_path: Path, folder: Path, lines: Any) -> None:
     async with running(tmp_path) as daemon:

@@ -111,10 +111,10 @@ def test_a_configuration_of_docker_that_is_no_json_is_named(tmp_path: Path, monk
     assert registry.read_login("hub.test/team/train:1") == registry.Login()
     (tmp_path / "config.json").write_text("{")
     assert f"{tmp_path}/config.json is not JSON" in registry.read_login("hub.test/team/train:1").trouble
-    assert registry.read_all_logins() == ""
+    assert f"{tmp_path}/config.json is not JSON" in registry.read_all_logins().trouble
     login = {"auths": {"hub.test": {"auth": base64.b64encode(b"ann:secret").decode()}}}
     (tmp_path / "config.json").write_text(json.dumps(login))
-    logins = json.loads(base64.urlsafe_b64decode(registry.read_all_logins()))
+    logins = json.loads(base64.urlsafe_b64decode(registry.read_all_logins().header))
     assert logins["hub.test"]["username"] == "ann"
 
 

@@ -36,17 +36,21 @@ _FULL_DISK = ErrorPattern(
     "The daemon stores images on its disk.",
     "Free some space on that disk; {program} system df shows its use.",
 )
+_NO_ACCESS = ErrorPattern(
+    (
+        *("pull access denied", "manifest .*unknown", "repository .*not (found|exist)", "unauthorized", "forbidden"),
+        "no basic auth credentials",
+    ),
+    "The image after FROM is not on this machine, and its registry has no such image for this user.",
+    "Check the name after FROM, or log in with {program} login.",
+)
 _REASONS = (
     ErrorPattern(
         ("buildkit", "unknown instruction: (eof|<<)", "unknown flag"),
         "The daemon's own builder does not have this feature of Dockerfiles.",
         "Build it with {program} build -t NAME {folder}, and use --image NAME.",
     ),
-    ErrorPattern(
-        ("pull access denied", "manifest .*unknown", "repository .*not (found|exist)", "unauthorized", "forbidden"),
-        "The image after FROM is not on this machine, and its registry has no such image for this user.",
-        "Check the name after FROM, or log in with {program} login.",
-    ),
+    _NO_ACCESS,
 )
 _OTHER = ErrorPattern((), "", "Correct the Dockerfile; {program} build {folder} shows the whole log.")
 
@@ -75,9 +79,12 @@ class ImageBuilder:
             with await in_thread(self._threads, _pack, folder, name) as context:
                 logins = await in_thread(self._threads, registry.read_all_logins)
                 proxies = await in_thread(self._threads, cli_config.read_proxies, self._url)
-                return await self._send(path, context, _build_request(name, _size_of(context), logins, proxies), say)
+                head = _build_request(name, _size_of(context), logins.header, proxies)
+                return await self._send(path, context, head, say, logins.trouble)
 
-    async def _send(self, path: str, context: IO[bytes], head: bytes, say: Callable[[PullProgress], None]) -> str:
+    async def _send(
+        self, path: str, context: IO[bytes], head: bytes, say: Callable[[PullProgress], None], trouble: str
+    ) -> str:
         size = _size_of(context)
         progress = BuildProgress()
 
@@ -90,7 +97,7 @@ class ImageBuilder:
                     progress.update(line)
                     say(PullProgress(progress.format_progress()))
         except StreamError as problem:
-            raise _build_error(path, str(problem), progress, self._kind) from problem
+            raise _build_error(path, str(problem), progress, self._kind, trouble) from problem
         if not progress.image:
             raise _build_error(path, "the daemon reported no image", progress, self._kind)
         return progress.image
@@ -153,17 +160,19 @@ def _build_request(name: str, size: int, logins: str, proxies: Mapping[str, str]
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def _build_error(path: str, words: str, progress: BuildProgress, kind: DaemonInfo) -> RefusedError:
+def _build_error(path: str, words: str, progress: BuildProgress, kind: DaemonInfo, trouble: str = "") -> RefusedError:
+    """Return the error of a failed build; ``trouble`` is why the user's credentials were not sent."""
     # The log of a step that failed has the words of the user's own programs.
     of_daemon = () if _STEP_FAILED in words else _REASONS
     reason = first_match((_FULL_DISK,), f"{words} {progress.log_tail()}") or first_match(of_daemon, words) or _OTHER
+    login = f"And {trouble}." if trouble and reason == _NO_ACCESS else ""
     place = f" at {progress.step}" if progress.step else ""
     log = f"Its log ends with: {progress.log_tail()}" if progress.log_tail() else ""
     return RefusedError(
         f"--build: the image of {path} could not be built{place}: {words.strip().rstrip('.')}.",
         field="build",
         value=path,
-        rule=" ".join(part for part in (reason.rule, log) if part),
+        rule=" ".join(part for part in (reason.rule, login, log) if part),
         cure=reason.cure.format(program=kind.program, folder=path),
         transient=reason.transient,
     )

@@ -30,6 +30,7 @@ _MAX_TAGS = 5
 _SIMILARITY_CUTOFF = 0.8
 """Minimum similarity of two repositories for one to be a typing error."""
 _PODMAN_PREFIX = "localhost/"
+_UNREADABLE = "the credentials of docker login cannot be read"
 _HELPER_SECONDS = 20.0
 """Seconds that a credential helper may take; it may wait for input of an absent user."""
 
@@ -194,20 +195,18 @@ def read_login(name: str) -> Login:
         return Login(auth.encode_header(found).decode()) if found else Login()
     except (errors.DockerException, OSError, ValueError, TypeError, KeyError) as problem:
         # As Docker's own program does: most images are given to everybody.
-        return Login(trouble=f"the credentials of docker login cannot be read: {problem}")
+        return Login(trouble=f"{_UNREADABLE}: {problem}")
 
 
-def read_all_logins() -> str:
-    """Read all credentials of this user, encoded for a build, whose images may come from any registry. Blocks.
-
-    Returns "" if there are none, or if they cannot be read: most images need none.
-    """
+def read_all_logins() -> Login:
+    """Read all credentials of this user, encoded for a build, whose images may come from any registry. Blocks."""
     try:
+        _check_config()
         known = _AuthConfig(auth.load_config()).get_all_credentials()  # type: ignore[no-untyped-call]
         found = {name: login for name, login in known.items() if login}
-        return auth.encode_header(found).decode() if found else ""
-    except (errors.DockerException, OSError, ValueError, TypeError, KeyError, AttributeError):
-        return ""
+        return Login(auth.encode_header(found).decode()) if found else Login()
+    except (errors.DockerException, OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
+        return Login(trouble=f"{_UNREADABLE}: {problem}")
 
 
 def _check_config() -> None:

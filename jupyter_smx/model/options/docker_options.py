@@ -15,18 +15,28 @@ _FILE = "Use --env NAME=VALUE for each variable."
 _RIGHTS = "Containers of jobs have no capabilities and no devices."
 _DETACHED = "A job runs without a terminal, and its container is removed at its end."
 _BUILD = "Use --build with the path of a Dockerfile."
+_BUILD_OPTION = "--build has no options: build the image with docker build -t NAME, and use --image NAME."
+_ISOLATED = "All containers of jobs are isolated alike, and read-only but for /opt/ml, /tmp and /dev/shm."
+_NAMED = "--name and --job-name name a job; its containers have labels that begin with jupyter-smx."
 _PULL = "DockerEngine.pull of the configuration decides when images are downloaded."
 INSTEAD = {
     **dict.fromkeys(("--gpus", "--runtime"), _GPUS),
-    **dict.fromkeys(("--cpus", "--memory", "--memory-swap", "--cpuset-cpus"), _TYPE),
+    **dict.fromkeys(
+        ("--cpus", "--memory", "-m", "--memory-swap", "--memory-reservation", "--memory-swappiness"), _TYPE
+    ),
+    **dict.fromkeys(("--cpu-shares", "--cpu-period", "--cpu-quota", "--cpuset-cpus", "--cpuset-mems"), _TYPE),
     **dict.fromkeys(("-v", "--volume", "--volumes", "--volumes-from", "--tmpfs"), _MOUNT),
-    **dict.fromkeys(("-p", "--publish", "--expose", "--ports"), _PORT),
-    **dict.fromkeys(("--network", "--net", "--dns", "--hostname"), _NETWORK),
+    **dict.fromkeys(("-p", "--publish", "-P", "--publish-all", "--expose", "--ports"), _PORT),
+    **dict.fromkeys(("--network", "--net", "--network-alias", "--link", "--ip", "--mac-address"), _NETWORK),
+    **dict.fromkeys(("--dns", "--dns-search", "--dns-option", "--hostname", "--domainname"), _NETWORK),
     **dict.fromkeys(("--add-host", "--extra-hosts"), _HOSTS),
     "--env-file": _FILE,
-    **dict.fromkeys(("--privileged", "--cap-add", "--device", "--security-opt"), _RIGHTS),
-    **dict.fromkeys(("--rm", "--interactive", "--tty", "--init", "--restart"), _DETACHED),
+    **dict.fromkeys(("--privileged", "--cap-add", "--cap-drop", "--device", "--group-add"), _RIGHTS),
+    **dict.fromkeys(("--security-opt", "--read-only", "--userns", "--pid", "--uts", "--sysctl"), _ISOLATED),
+    **dict.fromkeys(("--rm", "--interactive", "--tty", "--init", "--restart", "--attach", "--log-driver"), _DETACHED),
+    **dict.fromkeys(("--label", "--cidfile"), _NAMED),
     **dict.fromkeys(("-f", "--file", "--dockerfile"), _BUILD),
+    **dict.fromkeys(("--build-arg", "--target", "--no-cache", "--tag", "--secret", "--build-context"), _BUILD_OPTION),
     **dict.fromkeys(("--pull", "--platform"), _PULL),
     **dict.fromkeys(("--ipc", "--shm"), "Use --shm-size for a larger /dev/shm."),
     **dict.fromkeys(("--ulimit", "--pids-limit"), "DockerEngine.pids_limit of the configuration limits processes."),

@@ -178,6 +178,10 @@ def test_every_front_door_has_them(shell: Any, controller: ScriptedController) -
         ("--privileged", "no capabilities"),
         ("--dockerfile Dockerfile.gpu", "Use --build"),
         ("--add-host a:1", "host.docker.internal"),
+        ("-m 4g", "-t ml.m5.xlarge"),
+        ("--label a=b", "its containers have labels"),
+        ("--build-arg A=1", "docker build -t NAME"),
+        ("--read-only", "read-only but for /opt/ml"),
     ],
 )
 def test_an_option_of_docker_names_what_jobs_have_and_the_page(option: str, instead: str) -> None:

@@ -5,7 +5,6 @@ The top of :class:`Job` lists the steps after the exit of the job's process.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import functools
 import math
@@ -408,22 +407,22 @@ class Job(JobEntry):
         self._continuous.finish(functools.partial(self._add_and_continue, self.errors, done))
 
     def _name_leftovers(self, done: Done) -> None:
-        """Record the files that are not collected; append them to the log of a job that completed.
-
-        The log of a failed job ends with the reason of its failure, because front ends look for it there.
-        """
+        """Record the files that are not collected, and name them in the log."""
         folder = self.host.folder
         files = machine_opt_ml.list_files() if self.host.lacks_opt_ml() else {}
         paths = machine_opt_ml.new_files(self._machine_files, files)
         in_working_folder = working_folder.describe(self.spec, self.host.info, folder.ml, folder.trees)
         in_root = working_folder.describe_root(self.spec, self.host.info, folder)
         uncollected = machine_opt_ml.describe(self.spec, paths, self.host.missing_opt_ml())
-        for sentence in filter(None, (in_working_folder, in_root, uncollected)):
-            self.left_behind.append(sentence)
-            if self.status == 0 and not self.termination.cause:
-                with contextlib.suppress(OSError):
-                    working_folder.append_to_log(self.host.spool.path(self.id, host_layout.JOB_LOG), sentence)
+        found = [*filter(None, (in_working_folder, in_root, uncollected))]
+        self.left_behind += found
+        self._append_to_log(found)
         done()
+
+    def _append_to_log(self, sentences: List[str]) -> None:
+        """Append sentences to the log, unless it ends with the reason of a failure, where front ends look for that."""
+        if self.status == 0 and not self.termination.cause:
+            working_folder.append_sentences(self.host.spool.path(self.id, host_layout.JOB_LOG), sentences)
 
     def _pack_artifacts(self, done: Done) -> None:
         self._on_log_growth()
@@ -465,6 +464,7 @@ class Job(JobEntry):
                     self.termination.cause = self.termination.cause or self._stall_watchdog.abort_cause
         else:
             self.errors += result["errors"]
+            self._append_to_log(result["errors"])
             self._artifacts = result["artifacts"]
         done()
 

@@ -6,6 +6,7 @@ A search looks at :data:`_MAX_ENTRIES` entries at most: the end of a warm job mu
 from __future__ import annotations
 
 import collections
+import contextlib
 import itertools
 import os
 from typing import TYPE_CHECKING, Deque, List, NamedTuple, Set
@@ -225,6 +226,13 @@ def append_to_log(path: str, sentence: str) -> None:
     begin = b"" if _ends_line(path) else b"\n"
     with safe_open.open_to_append(path) as log:
         log.write(begin + f"jupyter_smx: {sentence}\n".encode(errors="backslashreplace"))
+
+
+def append_sentences(path: str, sentences: List[str]) -> None:
+    """Do this for each sentence; they are in the record of the job as well, if the log cannot be written."""
+    for sentence in sentences:
+        with contextlib.suppress(OSError):
+            append_to_log(path, sentence)
 
 
 def _ends_line(path: str) -> bool:

@@ -68,7 +68,7 @@ def test_an_output_below_a_linked_input_takes_nothing_from_the_users_folder(agen
     channels = [{"name": "raw", "source": str(reports.parent / "r*"), "mode": "FastFile"}]
     outputs = [{"name": "r", "path": "/opt/ml/processing/input/raw/reports"}]
     record = agent.run("print('ran')", kind="process", channels=channels, outputs=outputs)
-    assert record["text"] == "ran\n"
+    assert record["text"].splitlines()[0] == "ran"
     assert [path.name for path in reports.iterdir()] == ["of last year"]
     assert (names(record), len(record["errors"])) == ([], 1)
 
@@ -127,6 +127,16 @@ def test_a_pipe_among_outputs_is_left_to_a_process_and_received_variables_are_no
     assert pack_outputs.is_small(str(tmp_path), [], str(tmp_path / "job"))
     os.mkfifo(tmp_path / "model/pipe")
     assert not pack_outputs.is_small(str(tmp_path), [], str(tmp_path / "job"))
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_pipe_that_is_left_out_is_named_in_the_log_unless_that_ends_with_a_failure(agent: Agent, code: int) -> None:
+    source = (
+        "import os\nout = os.environ['SM_OUTPUT_DATA_DIR']\nos.mkfifo(out + '/pipe')\nopen(out + '/a', 'w').close()"
+    )
+    record = agent.run(f"{source}\nraise SystemExit({code})")
+    said = "output.tar.gz: pipe is not a file or folder and was skipped."
+    assert (record["errors"], record["text"]) == ([said], "" if code else f"jupyter_smx: {said}\n")
 
 
 def test_an_output_of_a_processing_job_comes_home_once_as_files_wherever_it_lies(agent: Agent) -> None:

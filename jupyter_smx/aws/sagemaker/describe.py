@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.contract.platform_variables import format_arn
+from jupyter_smx.aws.sagemaker.requests.instance_types import add_selection
 from jupyter_smx.aws.sagemaker.requests.training import model_uri
 from jupyter_smx.kernel.sagemaker.describe import LocalContext, description
 from jupyter_smx.model.status import DesiredState, Status, is_final
@@ -47,16 +48,21 @@ def describe_training(found: BilledJob, stored: StoredRequest, region: str, jobs
     answer.setdefault("EnableNetworkIsolation", False)
     answer.setdefault("EnableInterContainerTrafficEncryption", False)
     answer.setdefault("EnableManagedSpotTraining", False)
+    resources = add_selection(answer.get("ResourceConfig", {}))
     if stored.keep_alive is not None:
-        resources = answer.get("ResourceConfig", {})
-        answer["ResourceConfig"] = {**resources, "KeepAlivePeriodInSeconds": stored.keep_alive}
+        resources["KeepAlivePeriodInSeconds"] = stored.keep_alive
+    if resources:
+        answer["ResourceConfig"] = resources
     return answer
 
 
 def describe_processing(found: BilledJob, stored: StoredRequest, region: str, jobs: Path) -> dict[str, Any]:
     """Answer ``DescribeProcessingJob``."""
     own = description(found.job, LocalContext(region, jobs), found.bill)
-    return _merge(found.job, own, stored, region, "ProcessingJobArn")
+    answer = _merge(found.job, own, stored, region, "ProcessingJobArn")
+    answer["ProcessingResources"] = {"ClusterConfig": add_selection(answer["ProcessingResources"]["ClusterConfig"])}
+    answer["StoppingCondition"] = {"MaxRuntimeInSeconds": found.job.spec.max_run, **answer.get("StoppingCondition", {})}
+    return answer
 
 
 def job_arn(job: Job, region: str) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.aws.sagemaker.hold import FirstDescribes, hold_seconds
-from jupyter_smx.aws.sagemaker.lists.listing import JobRow, list_page
+from jupyter_smx.aws.sagemaker.lists.listing import JobRow, list_page, page_of
 from jupyter_smx.aws.sagemaker.lists.search_expression import field_values, matches
 from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
 from jupyter_smx.aws.service import AwsError
@@ -89,8 +89,16 @@ def test_filters_are_combined() -> None:
         ({"CreationTimeBefore": moment + timedelta(seconds=2)}, [1]),
         ({"LastModifiedTimeAfter": moment + timedelta(seconds=7)}, [13, 3]),
         ({"LastModifiedTimeBefore": moment + timedelta(seconds=7)}, [1]),
+        ({"TrainingPlanArnEquals": "arn:aws:sagemaker:us-east-1:000000000000:training-plan/a"}, []),
     ):
         assert [row.name for row in list_page(rows, request).rows] == [f"job-{number}" for number in numbers], request
+
+
+def test_the_order_of_search_is_that_of_the_last_change() -> None:
+    rows = [a_row(1, modified_at=START + 9), a_row(2, modified_at=START + 3)]
+    for descending, numbers in ((True, [1, 2]), (False, [2, 1])):
+        found = page_of(rows, "LastModifiedTime", {}, descending=descending).rows
+        assert [row.name for row in found] == [f"job-{number}" for number in numbers]
 
 
 def a_filter(name: str, value: str, operator: str = "Equals") -> dict[str, str]:

@@ -86,6 +86,7 @@ async def test_a_script_processor_runs_and_is_described(calls: Calls) -> None:
     assert found["ProcessingJobStatus"] == "Completed", found.get("FailureReason")
     for name in ("ProcessingInputs", "ProcessingOutputConfig", "AppSpecification", "ProcessingResources", "RoleArn"):
         assert found[name] == sent[name], name
+    assert found["StoppingCondition"] == {"MaxRuntimeInSeconds": 86_400}
     assert found["ExitMessage"] == "one file"
     assert (calls.bucket / "prep/output/out/b.csv").read_text() == "1,2"
     listed = await calls("ListProcessingJobs")

@@ -83,6 +83,17 @@ def test_a_script_processor_runs_its_script_without_a_channel_for_it(root: Path)
     assert folder.code == Code(source=str(root / BUCKET / "job/code"), entry_point="prep.py")
 
 
+def test_of_preferences_the_first_has_the_hosts(root: Path) -> None:
+    """The newest API requires neither a type nor a count beside them."""
+    request = a_request(["python3", f"{CODE}/prep.py"], SCRIPT)
+    preferences = [{"InstanceType": "ml.m5.large", "InstanceCount": 2}, {"InstanceType": "ml.c5.large"}]
+    for cluster, count in (({"InstancePreferences": preferences}, 2), ({"InstanceType": "ml.m5.large"}, 1)):
+        (group,) = translate({**request, "ProcessingResources": {"ClusterConfig": cluster}}, root).groups
+        assert (group.instance_type, group.instance_count) == ("ml.m5.large", count)
+    text = refusal({**request, "ProcessingResources": {"ClusterConfig": {"InstanceCount": 0}}}, root)
+    assert text.startswith("ProcessingResources.ClusterConfig.InstanceCount: 0 is not a number of hosts.")
+
+
 def test_a_script_that_is_not_its_input_is_named(root: Path) -> None:
     text = refusal(a_request(["python3", f"{CODE}/none.py"], SCRIPT), root)
     assert text == (
@@ -123,6 +134,8 @@ def test_outputs_go_to_their_folders(root: Path) -> None:
     place = str(root / BUCKET / "job/out")
     assert found.outputs == (Output(name="out", path="/opt/ml/processing/out", destination=place, mode="Continuous"),)
     assert found.notes[-1].startswith("ProcessingOutputConfig.KmsKeyId: ")
+    nowhere = {"Outputs": [{"OutputName": "out", "S3Output": {**s3, "LocalPath": None}}]}
+    assert "no LocalPath" in refusal({**request, "ProcessingOutputConfig": nowhere}, root)
     store = {"Outputs": [{"OutputName": "out", "FeatureStoreOutput": {"FeatureGroupName": "x"}}]}
     assert "feature store" in refusal({**request, "ProcessingOutputConfig": store}, root)
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.aws.sagemaker.api_words import to_api_words
-from jupyter_smx.aws.sagemaker.requests.instance_types import choose_type
+from jupyter_smx.aws.sagemaker.requests.field_rules import KNOWN
+from jupyter_smx.aws.sagemaker.requests.instance_types import add_selection, choose_type
 from jupyter_smx.aws.sagemaker.requests.training import model_uri, own_hyperparameters, translate_training
 from jupyter_smx.aws.sagemaker.requests.translation import TranslatedRequest, TranslationContext
 from jupyter_smx.aws.sagemaker.settings import ImageRule
@@ -159,6 +160,23 @@ def test_a_count_of_hosts_is_taken_as_it_is(root: Path, resources: dict[str, Any
 def test_no_hosts_are_refused(root: Path) -> None:
     text = refusal(a_request(ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 0}), root)
     assert text == "ResourceConfig.InstanceCount: 0 is not a number of hosts. It is 1 or more."
+
+
+def test_of_preferences_the_first_is_described_as_selected() -> None:
+    first, second = {"InstanceType": "ml.m5.large", "InstanceCount": 2}, {"InstanceType": "ml.c5.large"}
+    found = add_selection({"VolumeSizeInGB": 1, "InstancePreferences": [first, second]})
+    assert (found["SelectedInstanceType"], found["SelectedInstanceCount"]) == ("ml.m5.large", 2)
+    one = {"InstanceCount": 3, "InstancePreferences": [second]}
+    assert add_selection(one) == one | {"SelectedInstanceType": "ml.c5.large", "SelectedInstanceCount": 3}
+    assert add_selection(first) == first
+
+
+def test_a_request_without_an_algorithm_is_refused(root: Path) -> None:
+    """The newest API does not require it, since it has jobs without an image."""
+    request = a_request()
+    del request["AlgorithmSpecification"]
+    assert refusal(request, root).startswith("AlgorithmSpecification: it is missing")
+    assert refusal(request | {"ServerlessJobConfig": {"JobType": "FineTuning"}}, root).startswith("ServerlessJobConfig")
 
 
 @pytest.mark.parametrize("uri", ["s3://b/../../etc/passwd", "s3://../x", "/etc/passwd", "s3://b/a/./c", "s3:///x"])
@@ -313,6 +331,43 @@ def test_fields_without_an_effect_are_noted_and_others_refused(root: Path) -> No
     assert "AlgorithmSpecification.AlgorithmName is not supported" in refusal(
         a_request(AlgorithmSpecification=algorithm), root
     )
+
+
+def test_members_of_a_newer_api_are_noted_at_any_depth(root: Path) -> None:
+    channel = a_channel(f"s3://{BUCKET}/data/train", Newer=1, S3DataSource={"Newest": "x"})
+    request = a_request(InputDataConfig=[channel, channel], DebugHookConfig={"S3OutputPath": "s3://a/b", "Newer": True})
+    request["ResourceConfig"] = {**request["ResourceConfig"], "Newer": {"Depth": 1}}
+    notes = [note for note in translate(request, root).notes if "does not know it" in note]
+    assert [note.partition(":")[0] for note in notes] == [
+        "InputDataConfig.Newer",
+        "InputDataConfig.DataSource.S3DataSource.Newest",
+        "ResourceConfig.Newer",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("structure", "shape"),
+    [
+        ("AlgorithmSpecification", "AlgorithmSpecification"),
+        ("AppSpecification", "AppSpecification"),
+        ("CheckpointConfig", "CheckpointConfig"),
+        ("InputDataConfig", "Channel"),
+        ("InputDataConfig.DataSource", "DataSource"),
+        ("InputDataConfig.DataSource.S3DataSource", "S3DataSource"),
+        ("NetworkConfig", "NetworkConfig"),
+        ("OutputDataConfig", "OutputDataConfig"),
+        ("ProcessingInputs", "ProcessingInput"),
+        ("ProcessingInputs.S3Input", "ProcessingS3Input"),
+        ("ProcessingOutputConfig.Outputs.S3Output", "ProcessingS3Output"),
+        ("ProcessingResources.ClusterConfig", "ProcessingClusterConfig"),
+        ("ResourceConfig", "ResourceConfig"),
+        ("RetryStrategy", "RetryStrategy"),
+        ("StoppingCondition", "StoppingCondition"),
+    ],
+)
+def test_no_member_of_the_present_api_is_noted_as_unknown(structure: str, shape: str) -> None:
+    answered = {"SelectedInstanceType", "SelectedInstanceCount"}
+    assert {*model().shape_for(shape).members} - answered <= {*KNOWN[structure]}
 
 
 @pytest.mark.parametrize(("wanted", "kept", "notes"), [(None, 0, 0), (0, 0, 0), (3_600, 3_600, 0), (21_600, 3_600, 1)])

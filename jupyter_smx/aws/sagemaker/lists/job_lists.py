@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _TRAINING_JOB = "TrainingJob"
 _TRAINING = ("TrainingJobName", "TrainingJobArn", "CreationTime", "TrainingEndTime", "LastModifiedTime")
 _TRAINING_SUMMARY = (*_TRAINING, "TrainingJobStatus", "SecondaryStatus", "WarmPoolStatus")
+_ORDERS = {"TrainingJobName": "Name", "TrainingJobStatus": "Status", "CreationTime": "CreationTime"}
+"""Orders of Search by its properties; others have the default, the time of the last change."""
 _PROCESSING = ("ProcessingJobName", "ProcessingJobArn", "CreationTime", "ProcessingEndTime", "LastModifiedTime")
 _PROCESSING_SUMMARY = (*_PROCESSING, "ProcessingJobStatus", "FailureReason", "ExitMessage")
 
@@ -62,7 +64,7 @@ class JobLists:
         expression = request.get("SearchExpression") or {}
         rows = [row for row in await self._rows("train") if matches(expression, field_values(row))]
         descending = request.get("SortOrder", "Descending") == "Descending"
-        sort = {"TrainingJobName": "Name", "TrainingJobStatus": "Status"}.get(request.get("SortBy", ""), "CreationTime")
+        sort = _ORDERS.get(request.get("SortBy", ""), "LastModifiedTime")
         page = page_of(rows, sort, request, descending=descending)
         found = [self._search_result(each, caller.region) for each in await self._records(page.rows)]
         return {"Results": found, **_next_token(page.token)}

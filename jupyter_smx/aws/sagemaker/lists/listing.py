@@ -25,6 +25,7 @@ DEFAULT_PAGE, MAX_PAGE = 10, 100
 Key = tuple[float | str, str]
 _KEYS: dict[str, Callable[[JobRow], float | str]] = {
     "CreationTime": lambda row: row.created_at,
+    "LastModifiedTime": lambda row: row.modified_at,
     "Name": lambda row: row.name,
     "Status": lambda row: row.status,
 }
@@ -101,7 +102,8 @@ def page_of(rows: Sequence[JobRow], sort: str, request: Mapping[str, Any], *, de
 
 def _matches(row: JobRow, request: Mapping[str, Any]) -> bool:
     contains = request.get("NameContains", "").lower()
-    equal = {"StatusEquals": row.status, "WarmPoolStatusEquals": row.warm_pool}
+    # No job has a training plan, so that no name of one selects a job.
+    equal = {"StatusEquals": row.status, "WarmPoolStatusEquals": row.warm_pool, "TrainingPlanArnEquals": ""}
     return (
         contains in row.name.lower()
         and all(request.get(name) in (None, value) for name, value in equal.items())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.aws.sagemaker.errors import unsupported_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 _DEBUGGER = "no rule of the debugger or profiler runs here."
 NOTES = {
@@ -30,6 +30,42 @@ NOTES = {
     "VpcConfig": "jobs run in no VPC.",
 }
 """Fields that are accepted and have no effect, by their path."""
+_S3_SOURCE = ("S3DataType", "S3Uri", "S3DataDistributionType", "InstanceGroupNames", "AttributeNames")
+_S3_INPUT = ("S3Uri", "LocalPath", "S3DataType", "S3InputMode", "S3DataDistributionType", "S3CompressionType")
+_HOSTS = ("InstanceType", "InstanceCount", "InstancePreferences", "VolumeSizeInGB", "VolumeKmsKeyId")
+KNOWN = {
+    "AlgorithmSpecification": (
+        *("TrainingImage", "AlgorithmName", "TrainingInputMode", "MetricDefinitions", "ContainerEntrypoint"),
+        *("ContainerArguments", "TrainingImageConfig", "EnableSageMakerMetricsTimeSeries"),
+    ),
+    "AppSpecification": ("ImageUri", "ContainerEntrypoint", "ContainerArguments"),
+    "CheckpointConfig": ("S3Uri", "LocalPath"),
+    "InputDataConfig": (
+        *("ChannelName", "DataSource", "ContentType", "CompressionType", "RecordWrapperType", "InputMode"),
+        "ShuffleConfig",
+    ),
+    "InputDataConfig.DataSource": ("S3DataSource", "FileSystemDataSource", "DatasetSource"),
+    "InputDataConfig.DataSource.S3DataSource": (*_S3_SOURCE, "ModelAccessConfig", "HubAccessConfig"),
+    "NetworkConfig": ("EnableInterContainerTrafficEncryption", "EnableNetworkIsolation", "VpcConfig"),
+    "OutputDataConfig": ("S3OutputPath", "KmsKeyId", "CompressionType"),
+    "ProcessingInputs": ("InputName", "AppManaged", "S3Input", "DatasetDefinition"),
+    "ProcessingInputs.S3Input": _S3_INPUT,
+    "ProcessingOutputConfig": ("Outputs", "KmsKeyId"),
+    "ProcessingOutputConfig.Outputs": ("OutputName", "AppManaged", "S3Output", "FeatureStoreOutput"),
+    "ProcessingOutputConfig.Outputs.S3Output": ("S3Uri", "LocalPath", "S3UploadMode"),
+    "ProcessingResources": ("ClusterConfig",),
+    "ProcessingResources.ClusterConfig": _HOSTS,
+    "ProcessingResources.ClusterConfig.InstancePreferences": ("InstanceType", "InstanceCount"),
+    "ResourceConfig": (
+        *_HOSTS,
+        *("InstanceGroups", "KeepAlivePeriodInSeconds", "TrainingPlanArn", "InstancePlacementConfig"),
+    ),
+    "ResourceConfig.InstanceGroups": ("InstanceGroupName", "InstanceType", "InstanceCount"),
+    "ResourceConfig.InstancePreferences": ("InstanceType", "InstanceCount"),
+    "RetryStrategy": ("MaximumRetryAttempts",),
+    "StoppingCondition": ("MaxRuntimeInSeconds", "MaxWaitTimeInSeconds", "MaxPendingTimeInSeconds"),
+}
+"""Members of structures that this version translates, notes or refuses; what clients only read back has none here."""
 _BACK = "Go back to AWS with `%smx aws off`."
 REFUSED = {
     "AlgorithmSpecification.AlgorithmName": ("algorithms of a marketplace exist only on AWS.", _BACK),
@@ -66,9 +102,25 @@ def notes_of(request: Mapping[str, Any]) -> Iterator[str]:
 
 
 def unknown_members(request: Mapping[str, Any], known: frozenset[str]) -> Iterator[str]:
-    """Yield a sentence for each member of a newer version of the API."""
-    for name in sorted(request.keys() - known):
+    """Yield a sentence for each member of a newer version of the API, at any depth."""
+    found = sorted(request.keys() - known)
+    for path, names in KNOWN.items():
+        others = {name for each in _structures(request, path.split(".")) for name in each} - {*names}
+        found += sorted(f"{path}.{name}" for name in others)
+    for name in found:
         yield f"{name}: this version does not know it, and it has no effect."
+
+
+def _structures(value: Any, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield the structures at a path of members, of lists each item."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _structures(item, names)
+    elif isinstance(value, dict):
+        if names:
+            yield from _structures(value.get(names[0]), names[1:])
+        else:
+            yield value
 
 
 def is_set(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ from jupyter_smx.aws.sagemaker.errors import validation_error
 from jupyter_smx.model.spec.type_names import TypeName, parse_type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 LOCAL = "local"
 
@@ -21,6 +21,28 @@ class TypeChoice(Struct, frozen=True, kw_only=True):
 
     name: str
     note: str = ""
+
+
+def requested_hosts(resources: Mapping[str, Any], where: str) -> tuple[str, int]:
+    """Return the type and the number of the hosts of ``ResourceConfig`` or ``ClusterConfig``, which ``where`` names.
+
+    Of ``InstancePreferences`` the first counts, since each type has hosts here.
+
+    :raises AwsError: the number is none.
+    """
+    first = (resources.get("InstancePreferences") or [{}])[0]
+    count = resources.get("InstanceCount", first.get("InstanceCount", 1))
+    if count < 1:
+        raise validation_error(f"{where}.InstanceCount: {count} is not a number of hosts. It is 1 or more.")
+    return resources.get("InstanceType") or first.get("InstanceType") or LOCAL, count
+
+
+def add_selection(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Return resources as Describe has them: of preferences with those that were selected."""
+    if not resources.get("InstancePreferences"):
+        return dict(resources)
+    kind, count = requested_hosts(resources, "ResourceConfig")
+    return {**resources, "SelectedInstanceType": kind, "SelectedInstanceCount": count}
 
 
 def choose_type(name: str, known: Collection[str]) -> TypeChoice:

@@ -14,7 +14,7 @@ from jupyter_smx.aws.sagemaker.errors import validation_error
 from jupyter_smx.aws.sagemaker.requests import field_rules
 from jupyter_smx.aws.sagemaker.requests.channels import processing_channel
 from jupyter_smx.aws.sagemaker.requests.images import ImageChoice, choose_interpreter
-from jupyter_smx.aws.sagemaker.requests.instance_types import choose_type
+from jupyter_smx.aws.sagemaker.requests.instance_types import choose_type, requested_hosts
 from jupyter_smx.aws.sagemaker.requests.s3_paths import local_path
 from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest
 from jupyter_smx.model.spec.channel import Channel, Output
@@ -41,6 +41,7 @@ _PYTHONS = (("python",), ("python3",))
 _SHELLS = (("/bin/bash",), ("bash",), ("/bin/sh",), ("sh",))
 _SPARK = "smspark-submit"
 _ALL_ARGUMENTS = "$@"
+_CLUSTER = "ProcessingResources.ClusterConfig"
 _SOURCE_ARCHIVE = "sourcedir.tar.gz"
 
 
@@ -65,15 +66,15 @@ def translate_processing(request: Mapping[str, Any], here: TranslationContext) -
     channels = tuple(processing_channel(each, here.s3_root) for each in request.get("ProcessingInputs") or ())
     code, distribution = _code(request["AppSpecification"], channels)
     image = _image(request["AppSpecification"], code, here)
-    cluster = request["ProcessingResources"]["ClusterConfig"]
-    kind = choose_type(cluster["InstanceType"], here.instance_types)
+    wanted, count = requested_hosts(request["ProcessingResources"]["ClusterConfig"], _CLUSTER)
+    kind = choose_type(wanted, here.instance_types)
     has_script = bool(code.source or code.entry_point)
     return TranslatedRequest(
         kind="process",
         name=request["ProcessingJobName"],
         fields=_fields(request, here),
         code=code,
-        groups=(InstanceGroup(instance_type=kind.name, instance_count=cluster["InstanceCount"]),),
+        groups=(InstanceGroup(instance_type=kind.name, instance_count=count),),
         channels=tuple(channel for channel in channels if not (has_script and channel.path in (CODE, ENTRY_POINT))),
         outputs=tuple(
             _output(each, here) for each in (request.get("ProcessingOutputConfig") or {}).get("Outputs") or ()
@@ -182,6 +183,10 @@ def _output(request: Mapping[str, Any], here: TranslationContext) -> Output:
     if not found:
         raise validation_error(
             f"ProcessingOutputConfig {name}: there is no feature store here. Use S3Output, not FeatureStoreOutput."
+        )
+    if not found.get("LocalPath"):
+        raise validation_error(
+            f"ProcessingOutputConfig {name}: its S3Output has no LocalPath, the folder of its files."
         )
     return Output(
         name=name,

@@ -16,7 +16,7 @@ from jupyter_smx.aws.sagemaker.errors import validation_error
 from jupyter_smx.aws.sagemaker.requests import field_rules
 from jupyter_smx.aws.sagemaker.requests.channels import PIPE, training_channel
 from jupyter_smx.aws.sagemaker.requests.images import ImageChoice, built_in_error, choose_interpreter, is_built_in
-from jupyter_smx.aws.sagemaker.requests.instance_types import choose_type
+from jupyter_smx.aws.sagemaker.requests.instance_types import choose_type, requested_hosts
 from jupyter_smx.aws.sagemaker.requests.s3_paths import local_path, read_file, split_uri
 from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest
 from jupyter_smx.model.request_texts import decode_text
@@ -66,6 +66,8 @@ def translate_training(request: Mapping[str, Any], here: TranslationContext) -> 
     :raises AwsError: it asks for what no job here can have, or a channel has no files.
     """
     field_rules.check_refused(request)
+    if not request.get("AlgorithmSpecification"):
+        raise validation_error("AlgorithmSpecification: it is missing, and it names the image of the job.")
     mode = request["AlgorithmSpecification"].get("TrainingInputMode") or "File"
     channels = tuple(training_channel(each, here.s3_root, mode) for each in request.get("InputDataConfig") or ())
     if mode == PIPE and not channels:
@@ -199,24 +201,18 @@ def _image(request: Mapping[str, Any], code: Code, here: TranslationContext) -> 
 
 def _groups(resources: Mapping[str, Any], here: TranslationContext) -> tuple[Groups, tuple[str, ...]]:
     """Return the instance groups, with a note for each type that another one stands for."""
-    preferences = resources.get("InstancePreferences") or [{}]
-    count = resources.get("InstanceCount", preferences[0].get("InstanceCount", 1))
-    if count < 1 and not resources.get("InstanceGroups"):
-        raise validation_error(f"ResourceConfig.InstanceCount: {count} is not a number of hosts. It is 1 or more.")
     groups = tuple(
         InstanceGroup(
             name=each["InstanceGroupName"], instance_type=each["InstanceType"], instance_count=each["InstanceCount"]
         )
         for each in resources.get("InstanceGroups") or ()
-    ) or (
-        InstanceGroup(
-            instance_type=resources.get("InstanceType") or preferences[0].get("InstanceType") or "local",
-            instance_count=count,
-        ),
     )
+    if not groups:
+        kind, count = requested_hosts(resources, "ResourceConfig")
+        groups = (InstanceGroup(instance_type=kind, instance_count=count),)
     chosen = [choose_type(group.instance_type, here.instance_types) for group in groups]
-    found = tuple(replace(group, instance_type=kind.name) for group, kind in zip(groups, chosen, strict=True))
-    return found, tuple(dict.fromkeys(kind.note for kind in chosen if kind.note))
+    found = tuple(replace(group, instance_type=choice.name) for group, choice in zip(groups, chosen, strict=True))
+    return found, tuple(dict.fromkeys(choice.note for choice in chosen if choice.note))
 
 
 def _outputs(request: Mapping[str, Any], here: TranslationContext) -> tuple[Output, ...]:

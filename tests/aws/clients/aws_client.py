@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.aws_endpoint import process
+from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,3 +80,16 @@ class AwsClient:
         return subprocess.run(
             words, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=limit
         )
+
+
+def quiet(_: str) -> None:
+    """Report nothing."""
+
+
+def restart_front() -> None:
+    """Kill the front, and start it again as a user does."""
+    running, before = process.find_front(), process.start_front(quiet)
+    assert running is not None
+    os.kill(running.pid, signal.SIGKILL)
+    eventually_blocking(lambda: process.find_front() is None)
+    assert process.start_front(quiet) == before, "port and key are the same"

@@ -9,6 +9,8 @@ from typing import Literal
 from jupyter_smx.model.options.table import ROWS
 
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+_DURATION = re.compile(r"\ADURATION(?=: )")
+"""The argument by which the keep-alive of a pool is changed, where an error begins with it."""
 _ENGINE = {"--engine": "c.SmxAws.engine"}
 _TRAINING = {
     "--job-name": "TrainingJobName",
@@ -32,6 +34,7 @@ def to_api_words(text: str, kind: Literal["train", "process"]) -> str:
     'ResourceConfig.KeepAlivePeriodInSeconds: 2 h is above the limit of 1 h.'
     """
     members = _members(kind)
+    text = _DURATION.sub("--keep-alive", text)
     return _OPTION.sub(lambda found: members.get(found[0], found[0]), text)
 
 

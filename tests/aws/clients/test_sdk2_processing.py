@@ -96,10 +96,13 @@ from sagemaker.processing import ProcessingJob
 made = processor(instance_count=2)
 run(made, logs=False)
 again = ProcessingJob.from_processing_name(sagemaker.Session(), made.latest_job.job_name)
-result = [[one.input_name for one in again.inputs], [one.output_name for one in again.outputs]]
+def requests(job):
+    return [[one._to_request_dict() for one in found] for found in (job.inputs, job.outputs)]
+result = [[one.input_name for one in again.inputs], [one.output_name for one in again.outputs],
+          requests(again) == requests(made.latest_job)]
 """
     )
-    assert ran.result == [["input-1", "code"], ["count"]]
+    assert ran.result == [["input-1", "code"], ["count"], True]
 
 
 def test_a_framework_processor_brings_its_folder_and_requirements(processing: AwsClient) -> None:

@@ -402,4 +402,7 @@ def test_errors_name_members_of_the_api_and_no_options() -> None:
         "ResourceConfig.InstanceCount: 9 hosts of TrainingJobName x, not EnableManagedSpotTraining; see a--b and --all."
     )
     assert to_api_words(text, "train") == words
+    assert to_api_words("DURATION: 6 h of DURATION", "train") == (
+        "ResourceConfig.KeepAlivePeriodInSeconds: 6 h of DURATION"
+    )
     assert to_api_words("--job-name, --arg", "process") == "ProcessingJobName, AppSpecification.ContainerArguments"

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from world import kill
 from worlds.slurm.cluster_files import SlurmSite
 from worlds.slurm.slurm_fixture import start_cluster
+from worlds.ssh import disk
 
+from jupyter_smx.engines.remote.account import DEFAULT_FOLDER
+from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.testing.eventually import eventually_blocking
+from jupyter_smx.testing.wheels import write_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
     from worlds.slurm.slurm_world import SlurmWorld
 
 pytestmark = pytest.mark.heavy("slurm")
+UV = Path(sys.executable).parent / "uv"
 MODEL = "open(os.environ['SM_MODEL_DIR'] + '/weights', 'w').write('x' * 1000)"
 
 
@@ -57,3 +65,23 @@ def test_a_cancelled_job_says_by_whom(slurm_controller: SlurmControllerWorld) ->
     slurm_controller.slurm.run(f"scancel {slurm_controller.job_id()}", root=True)
     record = job.wait()
     assert "cancelled by" in record.failure_reason, record
+
+
+@pytest.mark.skipif(not UV.exists(), reason="uv builds in a moment; pip takes 20 times as long")
+def test_requirements_are_installed_once_for_all_nodes(
+    slurm_controller: SlurmControllerWorld, configure: Callable[[str], None], tmp_path: Path
+) -> None:
+    configure("c.SlurmEngine.shared_home = True")
+    write_wheel(tmp_path / "wheels", "alpha", "1.0")
+    login = slurm_controller.slurm.login
+    shutil.copy(UV, login.home / "uv")
+    login.run("mkdir -p .local/bin && mv -f uv .local/bin")
+    job = slurm_controller.run(
+        "import alpha, sys\nprint(alpha.version, sys.prefix)",
+        requirements=("--no-index", f"--find-links {tmp_path / 'wheels'}", "alpha"),
+        instance_groups=(InstanceGroup(instance_count=2),),
+        engine_options={"words": "--exclude=box-three"},  # its Python is another one
+    )
+    logs = [slurm_controller.client.log(job.id, host, 0).data.decode() for host in ("algo-1", "algo-2")]
+    [environment] = (login.home / DEFAULT_FOLDER.removeprefix("~/") / "environments").iterdir()
+    assert all(f"1.0 {disk.HOME}" in log and environment.name in log for log in logs), logs

@@ -89,10 +89,11 @@ _CGROUP_CONF = "CgroupPlugin=cgroup/v1\n"
 _GRES_CONF = f"AutoDetect=off\nNodeName={{node.host_name}} Name=gpu Type=a100 File=/etc/slurm/nvidia[0-{GPUS - 1}]\n"
 _SHELL = """\
 #!/bin/sh
-# A shell of the account on the login machine, in whose place `sh` is found.
+# A shell of the account on the login machine, in whose place `sh` is found. It inherits what a surrounding job sets.
 cd /
+inherited=$(env | grep -E '^(SLURM|SBATCH|SQUEUE|SRUN|OWN)_[A-Z_]+=[^[:space:]]*$')
 exec nsenter --target="$(cat {pid_file})" --mount --uts --ipc --net --pid --setgid={uid} --setuid={uid} -- \\
-  env -i HOME={home} USER={user} LOGNAME={user} SHELL=/bin/bash PATH={path} /bin/sh "$@"
+  env -i HOME={home} USER={user} LOGNAME={user} SHELL=/bin/bash PATH={path} $inherited /bin/sh "$@"
 """
 
 

@@ -30,8 +30,10 @@ while True: signal.pause()
 def test_a_job_whose_allocation_is_cancelled_saves_its_work_and_says_so(slurm_controller: SlurmControllerWorld) -> None:
     job = slurm_controller.submit(SAVES)
     job.until_it_says("ready")
+    began = time.monotonic()
     slurm_controller.slurm.run(f"scancel {slurm_controller.job_id()}", root=True)
     record = job.wait()
+    assert time.monotonic() - began < 5.0
     assert "saved" in job.log()
     assert record.state.value == "Failed"
     assert "cancelled" in record.failure_reason
@@ -107,7 +109,9 @@ def test_a_node_that_fails_ends_the_pool_with_slurms_word(slurm_controller: Slur
     node = slurm_controller.slurm.node(name)
     node.kill()
     try:
-        job.until(lambda seen: seen.ended_at is not None, "Slurm noticed")
+        record = job.until(lambda seen: seen.ended_at is not None, "Slurm noticed")
+        assert (record.state.value, job.runs()) == ("Failed", 1)
+        assert "A node of the allocation failed" in record.failure_reason
     finally:
         node.start()
         slurm_controller.slurm.start_daemon(node, "munged")

@@ -1,0 +1,55 @@
+"""Two controllers of one account on a cluster: jobs of each are its own."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from slurm_controller import SlurmControllerWorld
+from world import VARIABLE, kill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.heavy("slurm")
+
+
+@pytest.fixture
+def other(
+    slurm_controller: SlurmControllerWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SlurmControllerWorld]:
+    """Give a controller with the same configuration and another data folder; both run."""
+    slurm_controller.controller()
+    with monkeypatch.context() as patch:
+        patch.setenv(VARIABLE, os.fspath(tmp_path / "other"))
+        made = SlurmControllerWorld(tmp_path, slurm_controller.slurm)
+        made.controller()
+    yield made
+    with monkeypatch.context() as patch:
+        patch.setenv(VARIABLE, os.fspath(tmp_path / "other"))
+        made.close()
+
+
+def swept(world: SlurmControllerWorld) -> list[str]:
+    """Let a controller cancel jobs without a record; gives those that it cancelled."""
+    found = world.client.fix("slurm")
+    return [line for lines in found.values() for line in lines if "files of" not in line]
+
+
+def test_two_controllers_of_one_account_neither_see_nor_cancel_each_other_s_jobs(
+    slurm_controller: SlurmControllerWorld, other: SlurmControllerWorld
+) -> None:
+    gate = slurm_controller.gate()
+    held = slurm_controller.submit(gate=gate)
+    held.until_it_says("begun")
+    other.run(keep_alive=600)
+    assert (len(slurm_controller.submissions()), len(other.submissions())) == (1, 1)
+    assert swept(other) == swept(slurm_controller) == []
+    kill(slurm_controller.controller())
+    assert swept(other) == [], "although the owner of the job is away"
+    slurm_controller.controller()
+    gate.touch()
+    assert (held.wait().state.value, held.runs()) == ("Completed", 1)
+    assert other.run(keep_alive=600).why().startswith("Warm")

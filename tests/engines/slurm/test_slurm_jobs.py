@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from slurm_controller import SlurmControllerWorld
 
 WHERE = "import json, os, socket\nprint(json.dumps([socket.gethostname(), os.getuid()]))"
+GROUPS = """
+import json, os
+with open("/opt/ml/input/config/resourceconfig.json") as file: config = json.load(file)
+groups = {group["instance_group_name"]: group["hosts"] for group in config["instance_groups"]}
+print(json.dumps([config["current_host"], config["current_group_name"], groups]))
+"""
 HOSTS = "import json, os\nprint(json.dumps([os.environ['SM_CURRENT_HOST'], json.loads(os.environ['SM_HOSTS'])]))"
 
 
@@ -54,7 +60,12 @@ def test_three_hosts_are_three_nodes(slurm_controller: SlurmControllerWorld) -> 
 
 def test_groups_are_components_of_one_job(slurm_controller: SlurmControllerWorld) -> None:
     groups = (InstanceGroup(name="first"), InstanceGroup(name="second", instance_count=2))
-    slurm_controller.run(HOSTS, instance_groups=groups, keep_alive=600)
+    job = slurm_controller.run(GROUPS, instance_groups=groups, keep_alive=600)
+    logs = [slurm_controller.client.log(job.id, f"algo-{number}", 0).data.decode() for number in (1, 2, 3)]
+    names = {"first": ["algo-1"], "second": ["algo-2", "algo-3"]}
+    assert [json.loads(line) for log in logs for line in log.splitlines() if line.startswith("[")] == [
+        [host, group, names] for group, hosts in names.items() for host in hosts
+    ]
     ids = slurm_controller.slurm.run("squeue --noheader --format=%i").split()
     assert sorted(word.partition("+")[2] for word in ids) == ["0", "1"]
 

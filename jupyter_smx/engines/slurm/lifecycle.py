@@ -110,9 +110,9 @@ def _pending(record: AllocationRecord, rows: Sequence[QueueRow], now: float, nod
     waiting = [row for row in rows if is_pending(row)]
     for row in waiting if record.job_per_group else rows:
         hosts = sum(component == row.component for component in record.components.values())
-        too_many = reasons.NODE_LIMIT.fullmatch(row.reason) and hosts > node_counts.get(row.partition, hosts)
-        if too_many or not reasons.can_pass(row.reason):
-            return RefuseJob(reasons.never_error(row.reason, row.job), row.job)
+        too_many = hosts > node_counts.get(row.partition, hosts)
+        if (too_many and reasons.NODE_LIMIT.fullmatch(row.reason)) or not reasons.can_pass(row.reason):
+            return RefuseJob(reasons.never_error(row.reason, row.job, has_too_many_hosts=too_many), row.job)
     if record.job_per_group:
         said = reasons.format_jobs_of_groups(waiting, [row for row in rows if row not in waiting], now)
     else:

@@ -50,6 +50,8 @@ NEVER_WORDS = (
 NODE_LIMIT = re.compile(r"PartitionNodeLimit|ReqNodeNotAvail.*|Nodes required for job are DOWN.*")
 """Reasons that may be about more nodes than there are, or about nodes that are down now."""
 
+_PARTITION_CONFIG = "PartitionConfig"
+
 PYTHON_CURE = "Set c.SlurmEngine.python to the path of Python 3.8 or newer on the nodes."
 
 EARLY_NOTICE = 60.0
@@ -207,14 +209,18 @@ def _cure_of(reason: str) -> str:
     return next((cure for pattern, cure in NEVER_WORDS if re.fullmatch(pattern, word)), "")
 
 
-def never_error(reason: str, job: str) -> RefusedError:
-    """Return the refusal of a request that waits for what cannot come, with Slurm's reason."""
+def never_error(reason: str, job: str, *, has_too_many_hosts: bool = False) -> RefusedError:
+    """Return the refusal of a request that waits for what cannot come, with Slurm's reason.
+
+    ``has_too_many_hosts`` says that its partition has fewer nodes, which Slurm may call ``PartitionConfig``.
+    """
+    cure = "" if has_too_many_hosts and reason == _PARTITION_CONFIG else _cure_of(reason)
     return RefusedError(
         f"Slurm cannot run this: job {job} would wait without end ({reason}).",
         field="engine",
         value="slurm",
         rule="The job was cancelled.",
-        cure=_cure_of(reason) or "Use fewer hosts, or another partition.",
+        cure=cure or "Use fewer hosts, or another partition.",
     )
 
 

@@ -117,6 +117,14 @@ def test_more_nodes_than_there_are_is_a_refusal_and_nodes_that_are_down_are_wait
     assert isinstance(step(nine, row("PENDING", reason=reason), nodes=9), ReportWait)
 
 
+@pytest.mark.parametrize(("nodes", "cure"), [(3, "fewer hosts"), (9, "constraint=")])
+def test_a_partition_that_has_not_so_many_nodes_is_cured_by_fewer_hosts(nodes: int, cure: str) -> None:
+    nine = record(components={f"algo-{number}": 0 for number in range(1, 10)})
+    found = step(nine, row("PENDING", reason="PartitionConfig"), nodes=nodes)
+    assert isinstance(found, RefuseJob)
+    assert cure in (found.error.cure or "")
+
+
 @pytest.mark.parametrize("state", ["CANCELLED", "TIMEOUT", "NODE_FAIL", "FAILED", "COMPLETED", "PREEMPTED"])
 def test_a_job_that_ended_fails_the_launch(state: str) -> None:
     assert step(record(), row(state)) == FailLaunch("12", state)

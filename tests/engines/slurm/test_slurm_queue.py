@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,6 +56,7 @@ def test_a_job_waits_with_slurms_reason_and_keeps_its_place_through_a_restart(
     configure("c.ControllerApp.launch_limit = 5.0")
     job = slurm_controller.submit()
     until_it_waits(job, f"{WAITS}Resources")
+    until_it_waits(job, "expected to start at ")
     before = own_jobs(slurm_controller)
     kill(slurm_controller.controller())
     until_it_waits(job, f"{WAITS}Resources")
@@ -81,10 +83,13 @@ def test_max_wait_cancels_what_waits(slurm_controller: SlurmControllerWorld, ful
 
 
 def test_more_hosts_than_there_are_nodes_are_refused_with_slurms_reason(slurm_controller: SlurmControllerWorld) -> None:
+    began = time.monotonic()
     job = slurm_controller.submit(instance_groups=(InstanceGroup(instance_count=9),))
     record = job.wait()
     assert record.state.value == "Failed"
-    assert "Slurm" in record.failure_reason
+    assert "PartitionConfig" in record.failure_reason
+    assert "Use fewer hosts" in record.failure_reason
+    assert time.monotonic() - began < 30.0
     assert not own_jobs(slurm_controller)
 
 

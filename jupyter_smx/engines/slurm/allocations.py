@@ -40,8 +40,8 @@ _ACCOUNTING_DELAYS = (1.0, 2.0)
 """Seconds before each further look at the accounting: the database gets the last figures after the end."""
 _ACCOUNTING_LIMIT = 5.0
 """Seconds in which the accounting may answer before a reason is given without its figures."""
-_ACCOUNTING_AGE = 10.0
-"""Seconds for which the answer of the accounting counts for the other hosts of a job."""
+_ANSWER_AGE = 10.0
+"""Seconds for which what Slurm and its accounting say of an ended job counts for the other hosts of it."""
 _END_PAUSE = 2.0
 """Seconds between two looks at a job that takes long to end."""
 
@@ -64,6 +64,7 @@ class Allocations:
         self._wall_clock = wall_clock
         self._accounting: dict[str, tuple[float, AccountingRow | None]] = {}
         self._accounting_lock = asyncio.Lock()
+        self._descriptions: dict[str, tuple[float, asyncio.Future[dict[str, str]]]] = {}
         self.watch = QueueWatch(client.queue, clock)
 
     def name_of(self, cluster: str) -> str:
@@ -232,7 +233,7 @@ class Allocations:
         return ""
 
     async def _end_reason_of(self, job: str, notice: float) -> str:
-        details = await self._client.describe(job)
+        details = await self._describe(job)
         state = details.get("JobState", "")
         if reasons.is_requeued(details):
             return reasons.end_sentence(state, details)
@@ -248,13 +249,26 @@ class Allocations:
         figures = platform_usage(job, row).figures() if row is not None else ""
         return f"{reasons.end_sentence(state, details)}{f' It ran for {figures}.' if figures else ''}"
 
+    async def _describe(self, job: str) -> dict[str, str]:
+        """Return what Slurm shows of a job. Its hosts share one answer, for some seconds if the job has ended.
+
+        :raises UnavailableError: Slurm does not answer.
+        """
+        now = self._clock()
+        self._descriptions = {key: row for key, row in self._descriptions.items() if row[0] >= now - _ANSWER_AGE}
+        _, answer = self._descriptions.get(job, (now, None))
+        if answer is None or (answer.done() and not _shows_end(answer)):
+            answer = asyncio.ensure_future(self._client.describe(job))
+            self._descriptions[job] = (now, answer)
+        return await asyncio.shield(answer)
+
     async def _read_accounting_soon(self, job: str) -> AccountingRow | None:
         """Return the row of a job; None if it does not come in time, because the reason of an end counts more.
 
         The hosts of a job share one row of an ended job, and one failure: each may take seconds.
         """
         async with self._accounting_lock:
-            oldest = self._clock() - _ACCOUNTING_AGE
+            oldest = self._clock() - _ANSWER_AGE
             self._accounting = {key: answer for key, answer in self._accounting.items() if answer[0] >= oldest}
             if job not in self._accounting:
                 row = None
@@ -422,3 +436,11 @@ def with_host(record: AllocationRecord, launched: HostHandle) -> AllocationRecor
 
 def _live(jobs: Mapping[str, Sequence[QueueRow]]) -> list[str]:
     return [job for job, rows in jobs.items() if not lifecycle.is_ended(rows)]
+
+
+def _shows_end(answer: asyncio.Future[dict[str, str]]) -> bool:
+    """Return True if an answer of Slurm shows a job that has ended, or that Slurm has forgotten."""
+    if answer.cancelled() or answer.exception() is not None:
+        return False
+    state = answer.result().get("JobState", "")
+    return not state or reasons.is_final(state)

@@ -92,3 +92,21 @@ def test_clusters_start_soon_after_slurm_grants_them(clusters: Clusters) -> None
         return clusters.loop.now
 
     assert clusters.loop.run(play()) < 1.0
+
+
+def test_the_hosts_of_a_job_that_ended_share_one_answer(clusters: Clusters) -> None:
+    (cluster,) = CLUSTERS[:1]
+    clusters.loop.run(clusters.wait(cluster))
+    record = clusters.records.read(cluster)
+    assert record is not None
+
+    async def look_from_hosts() -> list[str]:
+        return await asyncio.gather(*(clusters.allocations.end_reason(record) for _ in range(8)))
+
+    assert {*clusters.loop.run(look_from_hosts())} == {""}, "the job runs"
+    assert clusters.slurm.calls["scontrol"] == 1
+    clusters.slurm.jobs[0].state = "NODE_FAIL"
+    reasons = {reason for _ in range(2) for reason in clusters.loop.run(look_from_hosts())}
+    assert len(reasons) == 1
+    assert "node" in "".join(reasons)
+    assert clusters.slurm.calls["scontrol"] == 2

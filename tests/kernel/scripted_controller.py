@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from jupyter_smx.model.results.progress import JobMetrics
     from jupyter_smx.model.spec.array import ArraySummary
 
+_KNOWN = catalogue()
+
 
 class _Wish(msgspec.Struct):
     id: str
@@ -311,7 +313,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _submit(self, wish: _Wish) -> tuple[int, Any, dict[str, str]]:
         for group in wish.spec.instance_groups:
-            look_up(group, catalogue())
+            look_up(group, _KNOWN)
         if wish.id in self.fake.jobs:
             return 200, self.fake.jobs[wish.id], {}
         return 201, self._add(wish.id, wish.spec.job_name or job_name(wish.spec.base_name, wish.id), wish.spec), {}

@@ -12,6 +12,7 @@ from msgspec import to_builtins
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.instance import InstanceGroup, InstanceType, catalogue, look_up, read_catalogue
 
+KNOWN = catalogue()
 GOOD = '{"name": "ours.big", "vcpus": 64, "memory_gib": 512}'
 
 
@@ -49,19 +50,18 @@ def test_what_is_wrong_is_said_with_its_line_and_field(text: str, line: int, say
     assert "vcpus (1 or more)" in refusal.value.rule
 
 
-@given(st.permutations(sorted(catalogue())[:30]))
+@given(st.permutations(sorted(KNOWN)[:30]))
 def test_rows_come_out_as_they_were_written_in_any_order(names: list[str]) -> None:
-    rows = [catalogue()[name] for name in names]
+    rows = [KNOWN[name] for name in names]
     text = json.dumps([to_builtins(row) for row in rows], indent=1)
     assert list(read_catalogue(text, "types.json").values()) == rows
 
 
 def test_the_catalogue_ships_with_the_package_and_names_near_types() -> None:
-    known = catalogue()
-    assert known["local"].price_per_hour == 0
-    assert all(kind.vcpus > 0 for kind in known.values())
+    assert KNOWN["local"].price_per_hour == 0
+    assert all(kind.vcpus > 0 for kind in KNOWN.values())
     with pytest.raises(ValidationError) as refusal:
-        look_up(InstanceGroup(instance_type="ml.m5.xlrage"), known)
+        look_up(InstanceGroup(instance_type="ml.m5.xlrage"), KNOWN)
     assert "ml.m5.xlarge" in refusal.value.cure
 
 
@@ -69,8 +69,7 @@ def test_the_catalogue_has_each_type_that_sagemakers_api_takes() -> None:
     loaders = pytest.importorskip("botocore.loaders")
     shapes = loaders.Loader().load_service_model("sagemaker", "service-2")["shapes"]
     named = {name for enum in ("TrainingInstanceType", "ProcessingInstanceType") for name in shapes[enum]["enum"]}
-    known = catalogue()
-    assert named <= set(known), "run scripts/instance_types.py with newer tables"
+    assert named <= set(KNOWN), "run scripts/instance_types.py with newer tables"
 
 
 @pytest.mark.parametrize(
@@ -89,12 +88,12 @@ def test_the_catalogue_has_each_type_that_sagemakers_api_takes() -> None:
     ],
 )
 def test_a_type_has_the_size_that_aws_publishes(name: str, vcpus: int, memory_gib: float, gpus: int) -> None:
-    found = catalogue()[name]
+    found = KNOWN[name]
     assert (found.vcpus, found.memory_gib, found.gpus) == (vcpus, memory_gib, gpus)
 
 
 def test_a_figure_has_a_source_and_an_unknown_price_has_none() -> None:
-    for kind in catalogue().values():
+    for kind in KNOWN.values():
         assert kind.hardware_source
         assert bool(kind.source) == (kind.price_per_hour is not None)
 
@@ -108,5 +107,5 @@ def test_a_figure_has_a_source_and_an_unknown_price_has_none() -> None:
 )
 def test_the_option_that_was_written_is_named(group: InstanceGroup, option: str) -> None:
     with pytest.raises(ValidationError) as refusal:
-        look_up(group, catalogue())
+        look_up(group, KNOWN)
     assert str(refusal.value).startswith(f"{option}: 'ml.m5.tiny' is not an instance type here. ")

@@ -21,12 +21,10 @@ _CACHE = "__pycache__"
 
 def read(devices: Path = _DEVICES, files: tuple[Path, ...] = _FILES, home: Path | None = None) -> State:
     """Read the state; a device is its type, numbers and mode, a file its identity, size and time of change."""
-    found: State = {}
+    folders = [folder for folder in _interpreter_folders() if folder.exists()]
+    found = dict(_listing(tuple((folder, folder.stat().st_mtime_ns) for folder in folders)))
     for entry in _entries(devices):
         found[entry.path] = _device(entry)
-    for folder in _interpreter_folders():
-        if folder.exists():
-            found |= _listing(folder, folder.stat().st_mtime_ns)
     for path in files:
         if path.exists():
             found[str(path)] = _file(path.stat())
@@ -38,6 +36,8 @@ def read(devices: Path = _DEVICES, files: tuple[Path, ...] = _FILES, home: Path 
 
 def differences(before: State, after: State) -> list[str]:
     """Say what is new, gone or different. Pure."""
+    if before == after:  # as after most tests, of thousands of paths
+        return []
     new = [f"{path} is new" for path in after if path not in before]
     gone = [f"{path} is gone" for path in before if path not in after]
     changed = [f"{path} has changed" for path in before if path in after and before[path] != after[path]]
@@ -53,9 +53,9 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 @lru_cache
-def _listing(folder: Path, _changed_at: int) -> State:
-    """List a large folder, once for each time of its last change."""
-    return {entry.path: () for entry in _entries(folder) if entry.name != _CACHE}
+def _listing(folders: tuple[tuple[Path, int], ...]) -> State:
+    """List large folders, once for all times of their last changes."""
+    return {entry.path: () for folder, _changed_at in folders for entry in _entries(folder) if entry.name != _CACHE}
 
 
 def _device(entry: os.DirEntry[str]) -> tuple[object, ...]:

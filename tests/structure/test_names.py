@@ -7,10 +7,7 @@ import functools
 import re
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 WORDS = Path(__file__).with_name("name_words.txt")
@@ -25,9 +22,22 @@ ENTRIES, MOST_ENTRIES = 15, 20
 """Entries of a folder; more than the first number need a sentence in the package's docstring."""
 
 
+class Facts(NamedTuple):
+    """What the checks need of a module. Trees would stay in memory, and each look for garbage goes through them."""
+
+    docstring: str
+    definitions: list[tuple[int, str]]
+    """Line and name of each class and function."""
+    classes: list[str]
+    """Classes at the top of the module."""
+
+
 @functools.cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+def facts(path: Path) -> Facts:
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    return Facts(ast.get_docstring(tree) or "", [(node.lineno, node.name) for node in nodes], classes)
 
 
 @functools.cache
@@ -67,12 +77,6 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def definitions(path: Path) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.lineno, node.name
-
-
 def is_exempt(path: Path, name: str) -> bool:
     """Allow names of tests, which are sentences, and of state machine rules of the simulation."""
     return name.startswith("test_") or relative(path).startswith("jupyter_smx/testing/simulation/")
@@ -82,7 +86,7 @@ def test_no_class_or_function_has_a_word_of_the_list() -> None:
     found = {
         f"{relative(path)}:{line} {name}": words
         for path in modules()
-        for line, name in definitions(path)
+        for line, name in facts(path).definitions
         if (words := banned_in(name)) and not is_exempt(path, name)
     }
     assert found == {}
@@ -113,9 +117,9 @@ def public_classes() -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for path in modules():
         layer = path.relative_to(ROOT / "jupyter_smx").parts[0]
-        for node in tree(path).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name][layer].append(relative(path))
+        for name in facts(path).classes:
+            if not name.startswith("_"):
+                found[name][layer].append(relative(path))
     return found
 
 
@@ -140,7 +144,7 @@ def test_a_small_module_says_why_it_is_a_file_of_its_own() -> None:
         for path in modules()
         if path.name not in {"__init__.py", "__main__.py"}
         and len(path.read_text(encoding="utf-8").splitlines()) < SMALL
-        and not reason.search((ast.get_docstring(tree(path)) or "").partition("\n")[0])
+        and not reason.search(facts(path).docstring.partition("\n")[0])
         and "/migrations/" not in relative(path)
     ]
     assert unexplained == []
@@ -157,7 +161,7 @@ def test_a_folder_has_about_fifteen_entries() -> None:
     crowded = {}
     for folder, names in entries.items():
         page = ROOT / folder / "__init__.py"
-        explained = not page.exists() or "entries" in (ast.get_docstring(tree(page)) or "")
+        explained = not page.exists() or "entries" in facts(page).docstring
         if len(names) > (MOST_ENTRIES if explained else ENTRIES):
             crowded[folder] = len(names)
     assert crowded == {}

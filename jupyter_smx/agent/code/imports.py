@@ -51,9 +51,12 @@ class _ImportLog:
         self.asked: Set[str] = set()
         self.noticed: List[ModuleSpec] = []
         self.before: FrozenSet[str] = frozenset(sys.modules)
+        self.own: List[str] = []
+        """The modules of this package that were loaded when the imports of the zygote were over."""
         self.watched: FrozenSet[str] = frozenset()
         self.hidden: Dict[str, ModuleType] = {}
         self.last = ""
+        """The last module that was loaded then, or when the job began."""
         self.in_zygote = False
         self.begin_module: Callable[[str], None] = lambda _name: None
         self.end_module: Callable[[ModuleType], None] = lambda _module: None
@@ -178,6 +181,8 @@ def end_watching() -> None:
     _notes.in_zygote = False
     _notes.begin_module = _notes.end_module = _ignore
     _notes.before = frozenset(sys.modules)
+    _notes.own = list(filter(_is_own, _notes.before))
+    _notes.last = next(reversed(sys.modules))
     _notes.watched = frozenset(filter(_is_watched, map(top_level_package, _notes.before)))
 
 
@@ -187,10 +192,7 @@ def watched_packages() -> FrozenSet[str]:
 
 
 def begin_job(on_asked: Callable[[str], None] = _ignore) -> None:
-    """Start to count imports; call ``on_asked`` with each preloaded package that the job imports.
-
-    Only the last loaded name is stored: reading all of them would copy their memory pages.
-    """
+    """Start to count imports; call ``on_asked`` with each preloaded package that the job imports."""
     for spec in _notes.noticed:
         spec.__class__ = _WatchedSpec  # our own preparations asked for it
     _notes.noticed.clear()
@@ -206,7 +208,8 @@ def wrap_asked(wrap: Callable[[Callable[[str], None]], Callable[[str], None]]) -
 
 def hide_agent_modules() -> None:
     """Take this package away from the job's imports: its own jupyter_smx may be another one."""
-    _notes.hidden.update(_take_modules())
+    _notes.hidden.update(_take_modules([*_notes.own, *_later_names()]))
+    _notes.last = next(reversed(sys.modules))
 
 
 @contextlib.contextmanager
@@ -218,18 +221,22 @@ def agent_modules() -> Iterator[None]:
     if not _notes.hidden:
         yield
         return
-    others = _take_modules()
+    others = _take_modules(_later_names())
     sys.modules.update(_notes.hidden)
     try:
         yield
     finally:
-        _notes.hidden = _take_modules()
+        _notes.hidden = _take_modules(_later_names())
         sys.modules.update(others)
 
 
-def _take_modules() -> Dict[str, ModuleType]:
-    names = [name for name in list(sys.modules) if top_level_package(name) == "jupyter_smx"]
-    return {name: sys.modules.pop(name) for name in names}
+def _is_own(name: str) -> bool:
+    return top_level_package(name) == "jupyter_smx"
+
+
+def _take_modules(names: Iterable[str]) -> Dict[str, ModuleType]:
+    """Remove the modules of a jupyter_smx among ``names`` from the loaded ones, and return them."""
+    return {name: sys.modules.pop(name) for name in names if _is_own(name) and name in sys.modules}
 
 
 def dependencies_of(roots: Iterable[str]) -> Set[str]:
@@ -297,16 +304,29 @@ def imports_by_folder() -> Dict[str, List[str]]:
 
 
 def _new_names() -> List[str]:
-    """Name what was imported since the job began: new names stand last."""
+    """Name what was imported since the job began."""
+    found = _names_after_last()
+    return [name for name in list(sys.modules) if name not in _notes.before] if found is None else found
+
+
+def _later_names() -> List[str]:
+    """Name at least what was imported after :attr:`_ImportLog.last`."""
+    found = _names_after_last()
+    return list(sys.modules) if found is None else found
+
+
+def _names_after_last() -> Optional[List[str]]:
+    """Name what stands after :attr:`_ImportLog.last`, as new names do; None if that is gone, or a thread imports now.
+
+    In a forked process, reading all names would copy their memory pages.
+    """
     found: List[str] = []
-    try:
+    with contextlib.suppress(RuntimeError):
         for name in reversed(sys.modules):
             if name == _notes.last:
                 return found
             found.append(name)
-    except RuntimeError:
-        pass  # a thread of the job imports right now
-    return [name for name in list(sys.modules) if name not in _notes.before]
+    return None
 
 
 def modules_below(folder: str) -> List[ModuleType]:

@@ -51,16 +51,22 @@ def load_all() -> None:
 
 def load_while_waiting(sock: socket.socket) -> None:
     """Load those that are not loaded yet, unless a message comes soon."""
-    if len(_loaded) < len(NAMES) and not select.select([sock], [], [], START)[0]:
+    if _is_any_missing() and not select.select([sock], [], [], START)[0]:
         _load_in_child()
 
 
 def load_for_job(message: ChildMessage, host_info: HostInfo) -> None:
     """Load all for a job that may need some or has files of the user's, in its process and before it can find them."""
+    if not _is_any_missing():
+        return
     spec = message["spec"]
     needs_some = any(spec.get(name) for name in _NEED_MODULES)
     if needs_some or message.get("home") or host_info.image_files or "PYTHONPATH" in spec["environment"]:
         _load_in_child()
+
+
+def _is_any_missing() -> bool:
+    return len(_loaded) < len(NAMES)
 
 
 def _load_in_child() -> None:

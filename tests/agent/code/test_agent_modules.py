@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -14,7 +16,12 @@ import sys
 from jupyter_smx.agent.code import imports
 
 imports.end_watching()
+import colorsys
+from jupyter_smx.agent.code import variable_reason
 imports.hide_agent_modules()
+assert not [name for name in sys.modules if name.startswith("jupyter_smx")]
+if sys.argv[2] == "unloads":
+    sys.modules.popitem()
 sys.path[:] = [sys.argv[1], *(path for path in sys.path if "packages" not in path and path)]
 import jupyter_smx
 assert jupyter_smx.IS_OF_THE_JOB, jupyter_smx
@@ -29,8 +36,10 @@ assert again is python_code
 """
 
 
-def test_a_job_imports_its_own_package_of_our_name_and_the_agent_imports_ours(tmp_path: Path) -> None:
+@pytest.mark.parametrize("job", ["keeps", "unloads"])
+def test_a_job_imports_its_own_package_of_our_name_and_the_agent_imports_ours(tmp_path: Path, job: str) -> None:
+    """Also where the job unloads the module after which new ones are looked for."""
     (tmp_path / "jupyter_smx.py").write_text("IS_OF_THE_JOB = True\n", encoding="utf-8")
-    words = [sys.executable, "-c", CHILD, str(tmp_path)]
+    words = [sys.executable, "-c", CHILD, str(tmp_path), job]
     run = subprocess.run(words, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

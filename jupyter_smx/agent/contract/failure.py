@@ -145,12 +145,16 @@ def failure_fields(facts: Facts) -> FailureFields:
 
 
 def write_marker_file(facts: Facts) -> None:
-    """Leave the file that sagemaker-training leaves: ``success`` or ``failure``; a script's own stays as it is."""
+    """Leave the file that sagemaker-training leaves, where an output collects it; a script's own stays as it is.
+
+    It is ``success`` or ``failure``. Elsewhere no process could read it, because those of the job have ended.
+    """
     facts.report["words"] = _job_message(facts.ml, facts.report)
     if (
         facts.spec["kind"] != "train"
         or facts.status is None
         or (script.is_sdk3_driven(facts.spec) and not facts.status)
+        or not _collects_marker_file(facts)
     ):
         return
     name, text = ("failure", format_failure_file(facts)) if facts.status else ("success", "")
@@ -159,3 +163,8 @@ def write_marker_file(facts: Facts) -> None:
     # of a file whose name is no UTF-8.
     with contextlib.suppress(OSError), open(path, "x", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
+
+
+def _collects_marker_file(facts: Facts) -> bool:
+    place = facts.place
+    return any(place.real_path(output["path"]) == place.path("output") for output in facts.spec["outputs"])

@@ -205,7 +205,7 @@ def move_to_trash(source: str, target: str) -> None:
 
 
 def _restore_permissions(folder: HostFolder, trash: str) -> bool:
-    """Restore the permissions of the host's folders, and move away what has replaced one.
+    """Restore the permissions of the host's folders, and move to names that begin with ``trash`` what replaced one.
 
     Outer ones come first: through a link in the place of one, everything inside would belong to another user. Returns
     True if no folder is missing.
@@ -220,9 +220,7 @@ def _restore_permissions(folder: HostFolder, trash: str) -> bool:
             continue
         if not stat.S_ISDIR(found):
             is_whole = False
-            move_to_trash(
-                path, os.path.join(trash, "in-place-of-" + os.path.relpath(path, folder.root).replace(os.sep, "-"))
-            )
+            move_to_trash(path, f"{trash}-in-place-of-{os.path.relpath(path, folder.root).replace(os.sep, '-')}")
         elif stat.S_IMODE(found) != (mode := TMP_MODE if path == folder.tmp else _OPEN):
             os.chmod(path, mode)
     return is_whole
@@ -233,14 +231,12 @@ def _own_root(folder: HostFolder) -> List[str]:
     return [folder.rootfs] if folder.root_entries.names else []
 
 
-def reset_folders(folder: HostFolder, batch: str) -> None:
+def reset_folders(folder: HostFolder, job: str) -> None:
     """Move everything that a job wrote to the trash, by renames; the folders themselves stay.
 
     :raises OSError: something cannot be moved, so this host is not clean.
     """
-    trash = os.path.join(folder.trash, batch)
-    with contextlib.suppress(OSError):  # without room for a name everything is deleted at once
-        os.mkdir(trash)
+    trash = os.path.join(folder.trash, job)
     is_whole = _restore_permissions(folder, trash)
     count = 0
     for place, kept in [
@@ -252,7 +248,7 @@ def reset_folders(folder: HostFolder, batch: str) -> None:
             for name in os.listdir(place):
                 if name not in kept:
                     count += 1
-                    move_to_trash(os.path.join(place, name), os.path.join(trash, str(count)))
+                    move_to_trash(os.path.join(place, name), f"{trash}-{count}")
     for place in filter(is_folder, folder.unmovable):  # a job may have moved away what one lies in
         for name in os.listdir(place):
             remove(os.path.join(place, name))

@@ -17,3 +17,5 @@ DISK_WAIT = struct.Struct(">BH")
 DISK_WAIT_TAG = 3
 SIZES = {FIRST_LINE_TAG: FIRST_LINE.size, CODE_EXIT_TAG: CODE_EXIT.size, DISK_WAIT_TAG: DISK_WAIT.size}
 """Bytes of each message, its tag included."""
+REPORT = "report"
+"""Entry of a frame with the report about the end of the job."""

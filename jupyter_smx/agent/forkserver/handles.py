@@ -76,6 +76,8 @@ class ChildHandle:
         self._is_sending = False
         self.reported_code: Optional[int] = None
         """The exit code that the child reported when its code ended."""
+        self.report: Optional[Dict[str, Any]] = None
+        """The report about the end of the job that the child sent last."""
         self.on_born: Optional[Callable[[], None]] = None
         self.on_message: Optional[Callable[[int, bytes], None]] = None
         self.on_exit: Optional[Callable[[Optional[int], str], None]] = None

@@ -10,6 +10,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Callable, Dict, List, NoReturn
 
+from jupyter_smx.agent import wire
 from jupyter_smx.agent.channels import image_files
 from jupyter_smx.agent.code import execute, import_effects, imports, sourcedir, startup_variables
 from jupyter_smx.agent.code.environ import job_changes, late_changes
@@ -78,6 +79,7 @@ class JobRun:
         files: ContractWriter = DISK_WRITER,
     ) -> None:
         self.sock = sock
+        self._pid = os.getpid()
         self.files = files
         self.spec: CompleteSpec = message["spec"]
         self.folder = message["folder"]
@@ -429,6 +431,11 @@ class JobRun:
         self._write_report()
 
     def _write_report(self) -> None:
+        """Send the report to the agent; write it to a file if the job closed the socket, or forked this process."""
+        if os.getpid() == self._pid:
+            with contextlib.suppress(OSError, wire.WireError):
+                self.sock.sendall(wire.encode({child_protocol.REPORT: self.result.report}))
+                return
         path, text = os.path.join(self.folder, host_layout.REPORT), json.dumps(self.result.report)
         self._write_patiently(lambda: disk.write_whole(path, text, os.path.dirname(self.folder)))
 

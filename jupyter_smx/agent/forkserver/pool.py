@@ -15,7 +15,7 @@ from jupyter_smx.agent.code.environ import reasons as preload_reasons
 from jupyter_smx.agent.code.environ.changes import BY_JOB, VariableChange
 from jupyter_smx.agent.code.environ.job_changes import NO_CHANGES, JobChanges
 from jupyter_smx.agent.code.environ.reasons import MissingPreloads
-from jupyter_smx.agent.forkserver import variants
+from jupyter_smx.agent.forkserver import child_protocol, variants
 from jupyter_smx.agent.forkserver.handles import EXIT_CHECK_INTERVAL, ChildHandle, ZygoteHandle
 from jupyter_smx.agent.forkserver.prefork_demand import QUIET, Demand
 from jupyter_smx.agent.forkserver.preload import Preload
@@ -438,7 +438,7 @@ class ForkServerPool:
         for tag, message in one.split_messages(data):
             if tag == 0:
                 for frame in wire.Decoder().feed(message):
-                    self._on_imported(one, frame.header)
+                    self._on_child_frame(one, frame.header)
             elif one.on_message is not None:
                 one.on_message(tag, message)
 
@@ -447,6 +447,12 @@ class ForkServerPool:
         while one.sock.fileno() >= 0:
             one.sock.setblocking(False)
             self._listen(one)
+
+    def _on_child_frame(self, one: ChildHandle, header: Dict[str, Any]) -> None:
+        if child_protocol.REPORT not in header:
+            self._on_imported(one, header)
+        elif isinstance(header[child_protocol.REPORT], dict):
+            one.report = header[child_protocol.REPORT]
 
     def _on_imported(self, one: ChildHandle, header: Dict[str, Any]) -> None:
         """Take the news of a spawned child that has done its imports; its zygote imported nothing."""

@@ -71,6 +71,10 @@ class Spool:
         """Read the record of the end, None while there is none."""
         return read_json(self.path(job, host_layout.END_RECORD))
 
+    def report(self, job: str) -> Optional[Dict[str, Any]]:
+        """Read the report of a job's process that could not send it, None while there is none."""
+        return read_json(self.path(job, host_layout.REPORT))
+
     def size(self, job: str, name: str = host_layout.JOB_LOG) -> int:
         """Return the size of one file in bytes, 0 if it does not exist."""
         try:

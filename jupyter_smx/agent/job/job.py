@@ -18,7 +18,7 @@ from jupyter_smx.agent.code import packages, sourcedir, variable_reason
 from jupyter_smx.agent.code.environ import job_changes
 from jupyter_smx.agent.contract import failure, script
 from jupyter_smx.agent.forkserver import child_protocol
-from jupyter_smx.agent.host import notice, spool
+from jupyter_smx.agent.host import notice
 from jupyter_smx.agent.host.end_record import cause_of
 from jupyter_smx.agent.host.job_entry import JobEntry
 from jupyter_smx.agent.host.termination import Termination
@@ -438,8 +438,8 @@ class Job(JobEntry):
             done()
 
     def _read_report(self) -> None:
-        """Read the report that the job's process wrote at its end; without one, record the reason."""
-        report = spool.read_json(self.host.spool.path(self.id, host_layout.REPORT))
+        """Take the report that the job's process sent or wrote at its end; without one, record the reason."""
+        report = self.child.report or self.host.spool.report(self.id)  # type: ignore[union-attr]
         self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
         self.host.fork_server.expect_changes(self.report.get("missing_preloads", {}).get("variables", []))
         if report is None and self.at["awake"] is None and self.status == child_protocol.EXIT_NOT_READY << 8:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 import statistics
 import sys
-import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.place import place
+from bench.place import configuration, place
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from jupyter_smx.model.spec.instance import InstanceGroup
 
@@ -50,24 +48,13 @@ def run(options: argparse.Namespace) -> None:
             _row(title, *figures)
 
 
-@contextmanager
-def _catalogue(feeders: int) -> Iterator[None]:
+def _catalogue(feeders: int) -> AbstractContextManager[None]:
     """Let the administrator's catalogue have the two types, for the controllers that start meanwhile."""
     rows = [
         {"name": name, "vcpus": vcpus, "memory_gib": 2.0, "price_per_hour": PRICES[name]}
         for name, vcpus in ((TRAINER, 1), (FEEDER, feeders))
     ]
-    before = os.environ.get("JUPYTER_CONFIG_DIR")
-    with tempfile.TemporaryDirectory() as folder:
-        config = {"ControllerApp": {"instance_types": rows}}
-        Path(folder, "jupyter_smx_config.json").write_text(json.dumps(config), encoding="utf-8")
-        os.environ["JUPYTER_CONFIG_DIR"] = folder
-        try:
-            yield
-        finally:
-            os.environ.pop("JUPYTER_CONFIG_DIR")
-            if before is not None:
-                os.environ["JUPYTER_CONFIG_DIR"] = before
+    return configuration({"ControllerApp": {"instance_types": rows}})
 
 
 def _measure(feeders: int, rounds: int) -> tuple[float, float]:

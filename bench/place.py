@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -16,7 +17,7 @@ from jupyter_smx.kernel.api import session
 from jupyter_smx.testing.teardown import stop_everything
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 PATIENCE = 120.0
 """Seconds that the slowest import may take."""
@@ -46,6 +47,21 @@ def notebook() -> Iterator[Any]:
         shell = InteractiveShell.instance()
         shell.run_line_magic("load_ext", "jupyter_smx")
         yield shell
+
+
+@contextmanager
+def configuration(config: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
+    """Let the controllers that start meanwhile read a configuration: traits by the name of their class."""
+    before = os.environ.get("JUPYTER_CONFIG_DIR")
+    with tempfile.TemporaryDirectory(prefix="smx-bench-") as folder:
+        Path(folder, "jupyter_smx_config.json").write_text(json.dumps(config), encoding="utf-8")
+        os.environ["JUPYTER_CONFIG_DIR"] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop("JUPYTER_CONFIG_DIR")
+            if before is not None:
+                os.environ["JUPYTER_CONFIG_DIR"] = before
 
 
 def client() -> Any:

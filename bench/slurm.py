@@ -6,7 +6,6 @@ The cluster is the one of the test world: another network, other users and proce
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import secrets
@@ -19,13 +18,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.place import client, notebook, percentile, release_all
+from bench.place import client, configuration, notebook, percentile, release_all
 from bench.ssh import PAUSE, run_one
 from bench.warm import HOPS, as_many, spans
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from worlds.slurm.slurm_world import SlurmWorld
 
@@ -58,10 +56,6 @@ import pathlib, shutil
 (source,) = pathlib.Path("/opt/ml/input/data/big").iterdir()
 shutil.copy(source, "/opt/ml/model")
 """
-_CONFIG = """\
-c.SlurmEngine.python = {python!r}
-c.SlurmEngine.variables = {{"PATH": {path!r}}}
-"""
 
 
 def run(options: argparse.Namespace) -> None:
@@ -73,7 +67,11 @@ def run(options: argparse.Namespace) -> None:
         site = SlurmSite(shared_home=True)  # for submitit; hosts are in /tmp all the same
         world = SlurmWorld.create(Path(folder, "w"), site)
         try:
-            with _configured(world, Path(folder)), notebook() as shell:
+            path = f"{world.programs}:{os.environ['PATH']}"
+            with (
+                configuration({"SlurmEngine": {"python": world.login.python, "variables": {"PATH": path}}}),
+                notebook() as shell,
+            ):
                 _warm(shell, options)
                 _direct(world, options)
                 _submitit(world)
@@ -83,24 +81,6 @@ def run(options: argparse.Namespace) -> None:
                 _cold(shell, 3)
         finally:
             world.close()
-
-
-@contextlib.contextmanager
-def _configured(world: SlurmWorld, folder: Path) -> Iterator[None]:
-    """Let controllers read a configuration with the cluster."""
-    config = folder / "config"
-    config.mkdir()
-    path = f"{world.programs}:{os.environ['PATH']}"
-    (config / "jupyter_smx_config.py").write_text(_CONFIG.format(python=world.login.python, path=path))
-    before = os.environ.get("JUPYTER_CONFIG_DIR")
-    os.environ["JUPYTER_CONFIG_DIR"] = os.fspath(config)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["JUPYTER_CONFIG_DIR"]
-        else:
-            os.environ["JUPYTER_CONFIG_DIR"] = before
 
 
 def _warm(shell: Any, options: argparse.Namespace) -> None:

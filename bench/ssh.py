@@ -18,12 +18,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.place import client, notebook, percentile, release_all
+from bench.place import client, configuration, notebook, percentile, release_all
 from bench.warm import HOPS, as_many, spans
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from worlds.ssh.ssh_world import SshWorld
 
@@ -42,10 +42,6 @@ shutil.copy(source, "/opt/ml/model")
 """
 PAUSE = 0.1
 COLD_STARTS = 7
-_CONFIG = """\
-c.SshEngine.config_file = {config!r}
-c.SshEngine.machines = {{"smx-one": {{"slots": 8}}, "smx-two": {{"slots": 8}}}}
-"""
 
 
 def run(options: argparse.Namespace) -> None:
@@ -58,7 +54,8 @@ def run(options: argparse.Namespace) -> None:
             _describe()
             world[FAR].set_clock(0.0)
             world[FAR].delay(DELAY)
-            with _configured(world, Path(folder)) as files, notebook() as shell:
+            files = _Files(Path(folder))
+            with _configuration(world), notebook() as shell:
                 _warm(shell, "warm", NEAR, "", options)
                 _warm(shell, "warm, 1 MB variable and source folder unchanged", NEAR, files.options, options)
                 _bulk(shell, world, NEAR, files.new(BULK))
@@ -94,21 +91,10 @@ class _Files:
         return path
 
 
-@contextlib.contextmanager
-def _configured(world: SshWorld, folder: Path) -> Iterator[_Files]:
-    """Let controllers read a configuration with the world's machine."""
-    config = folder / "config"
-    config.mkdir()
-    (config / "jupyter_smx_config.py").write_text(_CONFIG.format(config=os.fspath(world.config_file)))
-    before = os.environ.get("JUPYTER_CONFIG_DIR")
-    os.environ["JUPYTER_CONFIG_DIR"] = os.fspath(config)
-    try:
-        yield _Files(folder)
-    finally:
-        if before is None:
-            del os.environ["JUPYTER_CONFIG_DIR"]
-        else:
-            os.environ["JUPYTER_CONFIG_DIR"] = before
+def _configuration(world: SshWorld) -> AbstractContextManager[None]:
+    """Let controllers read a configuration with the world's machines."""
+    machines = {name: {"slots": 8} for name in (NEAR, FAR)}
+    return configuration({"SshEngine": {"config_file": os.fspath(world.config_file), "machines": machines}})
 
 
 def run_one(shell: Any, words: str, code: str = "import time\nprint(time.time())") -> dict[str, float]:

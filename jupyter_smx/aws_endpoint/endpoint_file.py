@@ -47,9 +47,9 @@ class Endpoint(msgspec.Struct, frozen=True):
         return f"Endpoint(port={self.port}, access_key={self.access_key!r})"
 
 
-def endpoint_path() -> Path:
+def endpoint_path(chosen: Path | None = None) -> Path:
     """Return the file; it is in the data folder that the user chose, since buckets are there, too."""
-    return controller_launch.chosen_data_dir() / _NAME
+    return (chosen or controller_launch.chosen_data_dir()) / _NAME
 
 
 def free_port(below: Callable[[int], int] = secrets.randbelow, ephemeral: Path = _EPHEMERAL) -> int:

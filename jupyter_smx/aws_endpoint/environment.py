@@ -30,6 +30,7 @@ SERVICE_IDS = ("SAGEMAKER", "SAGEMAKER_METRICS", "SAGEMAKER_RUNTIME", "CLOUDWATC
 """Services as the names of variables have them; S3 is apart, because real buckets may be used."""
 _ADDRESS = "AWS_ENDPOINT_URL_"
 DEFAULT_REGION = "us-east-1"
+_SECRET = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 _NO_PROXY = ("no_proxy", "NO_PROXY")
 _LOOPBACK = "127.0.0.1"
@@ -62,7 +63,7 @@ def client_variables(
     return {
         **{f"{_ADDRESS}{service}": endpoint.url for service in services},
         "AWS_ACCESS_KEY_ID": endpoint.access_key,
-        "AWS_SECRET_ACCESS_KEY": endpoint.secret_key,
+        _SECRET: endpoint.secret_key,
         "AWS_SESSION_TOKEN": None,
         "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": None,
         "AWS_DEFAULT_REGION": region_of(environ),
@@ -109,15 +110,23 @@ def switch_off(environ: Mapping[str, str]) -> list[EnvironChange]:
     return [*changes, EnvironChange(MARK)]
 
 
+def hide_secret(own: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a job as records have them: a secret key that the front added is empty.
+
+    :func:`renew_variables` fills it in for each run.
+    """
+    return {**own, _SECRET: ""} if _SECRET in own.get(MARK, "").split(",") else dict(own)
+
+
 def renew_variables(own: Mapping[str, str], endpoint: Endpoint | None) -> dict[str, str]:
-    """Return the variables of a job that runs again, with the address and the key that the front has now.
+    """Return the variables of a job for a run, with the address and the key that the front has now.
 
     Only those that the front added are replaced; without a front (``endpoint`` None) they are left out.
     """
     if endpoint is None:
         return controller_launch.leave_front(own)
     values = dict.fromkeys((f"{_ADDRESS}{service}" for service in (*SERVICE_IDS, "S3")), endpoint.url)
-    values |= {"AWS_ACCESS_KEY_ID": endpoint.access_key, "AWS_SECRET_ACCESS_KEY": endpoint.secret_key}
+    values |= {"AWS_ACCESS_KEY_ID": endpoint.access_key, _SECRET: endpoint.secret_key}
     added = own.get(MARK, "").split(",")
     return {name: values.get(name, value) if name in added else value for name, value in own.items()}
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.wire import PROTOCOL
+from jupyter_smx.aws_endpoint.endpoint_file import endpoint_path, read_endpoint
 from jupyter_smx.controller.agents.connections import Agents
 from jupyter_smx.controller.agents.front import FrontFolder
 from jupyter_smx.controller.api.base import HandlerServices
@@ -112,7 +113,7 @@ class ControllerServer:
             user=user,
         )
         self.reconciler.events.on_sample = self._usage_recorder.on_sample
-        self.reconciler.dispatcher.key_of = JobKeys(data_dir / SECRET_FILE).key_of
+        self._connect_keys(folder)
         facade = ControllerFacade(self.live_state, self._agents, self.reconciler, engine_of, engines)
         self._about = {
             "version": installed_version(""),
@@ -122,6 +123,12 @@ class ControllerServer:
             "data_dir": os.fspath(data_dir),
         }
         self.server = make_server(self._handler_services(facade), min(IDLE_CONNECTION, idle_exit))
+
+    def _connect_keys(self, folder: DataFolder) -> None:
+        """Let the dispatcher read the keys that hosts of jobs need, and that no record has."""
+        dispatcher = self.reconciler.dispatcher
+        dispatcher.key_of = JobKeys(folder.records / SECRET_FILE).key_of
+        dispatcher.read_endpoint = partial(read_endpoint, endpoint_path(folder.chosen))
 
     def _new_log_collector(self, folder: DataFolder, limit: int, engine_of: Callable[[str], Engine]) -> LogCollector:
         collector = LogCollector(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from jupyter_smx.aws_endpoint.environment import hide_secret
 from jupyter_smx.controller.errors import wrap_unexpected
 from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
@@ -54,8 +55,9 @@ class SubmissionValidator:
         self._engines = engines
 
     def complete(self, spec: JobSpec) -> JobSpec:
-        """Fill in what its submitter left to the controller and the engine."""
-        spec = replace(spec, base_name=spec.base_name or spec.kind)
+        """Fill in what its submitter left to the controller and the engine, and leave out the secret of the front."""
+        # The front sends it nevertheless: a controller of an earlier version does not fill it in for the run.
+        spec = replace(spec, base_name=spec.base_name or spec.kind, environment=hide_secret(spec.environment))
         if engine_kind(spec.engine) in self._engines:
             engine = self._engine_of(spec.engine)
             spec = replace(spec, network_isolation=spec.network_isolation or engine.is_network_isolated())

@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.aws_endpoint.environment import is_on, renew_variables
 from jupyter_smx.controller.errors import FencedError, UnexpectedError, log_and_continue, wrap_unexpected
 from jupyter_smx.controller.scheduling import engine_capabilities
 from jupyter_smx.controller.scheduling.run_request import run_spec
 from jupyter_smx.controller.scheduling.task_set import TaskSet
 from jupyter_smx.controller.transfer import input_listing
 from jupyter_smx.controller.transfer.file_sender import FileSender
-from jupyter_smx.model.errors import SmxError, ValidationError
+from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
 from jupyter_smx.policy.admission import host_visibility
 from jupyter_smx.policy.hosts.names import has_channel, named_hosts
 from jupyter_smx.policy.lifecycle import keep_alive, transitions
@@ -22,6 +23,7 @@ from jupyter_smx.policy.lifecycle import keep_alive, transitions
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from jupyter_smx.aws_endpoint.endpoint_file import Endpoint
     from jupyter_smx.controller.agents.connections import Agents
     from jupyter_smx.controller.scheduling.job_events import JobEventHandler
     from jupyter_smx.controller.state.job_runtime import JobRuntime, JobRuntimes
@@ -35,8 +37,8 @@ _log = logging.getLogger(__name__)
 
 RETRY_DELAY = 1.0
 """Seconds until a host that could not be reached is brought the same once more."""
-_LISTING_THREADS = 2
-"""Threads that look at what a job's sources are."""
+_READING_THREADS = 2
+"""Threads that look at what a job's sources are, and read the key of the front."""
 
 
 class Dispatcher:
@@ -61,7 +63,9 @@ class Dispatcher:
         """Last task of each cluster that has not finished."""
         self.key_of: Callable[[str, str, int], str] = lambda _job, _cluster, _lease: ""
         """Key of a job and its lease, by which its hosts on several machines recognize each other."""
-        self._listing_pool = ThreadPoolExecutor(_LISTING_THREADS, thread_name_prefix="list-inputs")
+        self.read_endpoint: Callable[[], Endpoint | None] = lambda: None
+        """Reads the address and the key of the front for clients of AWS from its data folder. Blocks."""
+        self._reading_pool = ThreadPoolExecutor(_READING_THREADS, thread_name_prefix="list-inputs")
 
     def has_full_visibility(self, job: Job) -> bool:
         """Return True if the hosts of a job see all files that it needs, so that none has to be sent."""
@@ -125,7 +129,7 @@ class Dispatcher:
         here: tuple[host_visibility.LocalSource, ...] = ()
         if any(map(host_visibility.is_local_path, spec.channels)):
             # A pattern may match many files on a slow disk: list them in a pool of their own, apart from other threads.
-            here = await asyncio.get_running_loop().run_in_executor(self._listing_pool, input_listing.list_inputs, spec)
+            here = await asyncio.get_running_loop().run_in_executor(self._reading_pool, input_listing.list_inputs, spec)
         # On a host that has the job already no file may change: an earlier controller provided them.
         hosts = [host for host in named_hosts(spec.instance_groups) if host.name not in runtime.dispatched_hosts]
         found = await asyncio.gather(
@@ -157,7 +161,10 @@ class Dispatcher:
         return {**places, **shared}
 
     def dispatch(self, job: Job, runtime: JobRuntime) -> None:
-        """Send a job to those of its hosts that do not have it."""
+        """Send a job to those of its hosts that do not have it; first read the key for its clients of AWS, if any."""
+        if is_on(job.spec.environment) and not runtime.is_endpoint_read:
+            self._begin_reading_endpoint(job, runtime)
+            return
         hosts = named_hosts(job.spec.instance_groups)
         # A host that is done waits for the others, also without a controller; at the end all get new deadlines.
         seconds = keep_alive.keep_alive_after(job.wanted_keep_alive(), self._live_state.clusters.get(job.cluster))
@@ -174,6 +181,9 @@ class Dispatcher:
             gpus = () if own_gpus else self._live_state.clusters[job.cluster].gpus.get(host.name, ())
             spec = run_spec(job, host, grace, seconds, linger=linger, gpus=gpus)
             spec["key"] = key
+            # Without a front they fail at its former address: a job for this machine does not go to AWS.
+            if runtime.endpoint is not None:
+                spec["environment"] = renew_variables(spec["environment"], runtime.endpoint)
             if runtime.provided_paths is not None:
                 spec = host_visibility.translate_paths(spec, runtime.input_listings, runtime.provided_paths[host.name])
             runtime.unreached_hosts.discard(host.name)
@@ -181,6 +191,22 @@ class Dispatcher:
             runtime.dispatched_hosts.add(host.name)
             runtime.outage_since = None  # its launch waited for the disk, and that is over
             answer.add_done_callback(partial(self._on_run_reply, job, runtime, host.name))
+
+    def _begin_reading_endpoint(self, job: Job, runtime: JobRuntime) -> None:
+        """Begin to read the present address and key of the front, unless that is under way."""
+        if runtime.provide_task is None:
+            runtime.provide_task = self._tasks.start(self._read_endpoint(job, runtime), f"read endpoint {job.id}")
+
+    async def _read_endpoint(self, job: Job, runtime: JobRuntime) -> None:
+        try:
+            runtime.endpoint = await asyncio.get_running_loop().run_in_executor(self._reading_pool, self.read_endpoint)
+        except UnavailableError as error:
+            _log.warning("job=%s its clients of AWS get no key: %s", job.name, error)
+        finally:
+            runtime.provide_task = None
+        runtime.is_endpoint_read = True
+        if self._runtimes.find(job.id) is runtime:
+            self._events.on_files_provided(job.id)
 
     def _on_run_reply(self, job: Job, runtime: JobRuntime, host: str, answer: asyncio.Future[Any]) -> None:
         if answer.cancelled() or answer.exception() is None:
@@ -200,4 +226,4 @@ class Dispatcher:
     def close(self) -> None:
         """Cancel the transfers; the next controller repeats them."""
         self._tasks.cancel()
-        self._listing_pool.shutdown(wait=False, cancel_futures=True)
+        self._reading_pool.shutdown(wait=False, cancel_futures=True)

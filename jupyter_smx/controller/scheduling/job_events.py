@@ -101,7 +101,7 @@ class JobEventHandler:
         self._schedule()
 
     def on_files_provided(self, job_id: str) -> None:
-        """Do the next step of a job whose hosts have the files that it needs."""
+        """Do the next step of a job when its hosts have the files, or this controller the key, that it needs."""
         self._reconcile(job_id)
 
     def on_cluster_ready(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
+    from jupyter_smx.aws_endpoint.endpoint_file import Endpoint
     from jupyter_smx.model.errors import SmxError
     from jupyter_smx.model.records.job import Job
     from jupyter_smx.model.spec.instance import InstanceGroup
@@ -38,6 +39,9 @@ class JobRuntime:
     """Its sources on the controller's machine, as they were when its hosts were brought them."""
     provided_paths: dict[str, Mapping[str, str]] | None = None
     """Paths on each host of provided files, by path here; None until all hosts without the job have them."""
+    endpoint: Endpoint | None = None
+    """Address and key of the front for its clients of AWS, as they were before its run; None if there is no front."""
+    is_endpoint_read: bool = False
     provide_task: asyncio.Task[None] | None = None
     dispatched_hosts: set[str] = field(default_factory=set)
     unreached_hosts: set[str] = field(default_factory=set)

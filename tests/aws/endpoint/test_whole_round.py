@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from jupyter_smx.aws_endpoint import environment, process
+from jupyter_smx.aws_endpoint.endpoint_file import read_endpoint
 from jupyter_smx.testing.data_folder import provide_data_folder
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.processes
 
+SECRET_FILES = {"aws.json"}
+"""Files of the data folder that have the key of the front."""
 BUCKET = "sagemaker-us-east-1-000000000000"
 ROLE = "arn:aws:iam::000000000000:role/Smx"
 SCRIPT = """
@@ -158,3 +161,26 @@ def test_a_running_job_is_stopped(clients: Clients, tmp_path: Path) -> None:
     clients.sagemaker.stop_training_job(TrainingJobName="round-3")
     clients.sagemaker.get_waiter("training_job_completed_or_stopped").wait(TrainingJobName="round-3")
     assert clients.status("round-3") == "Stopped"
+
+
+def files_with(secret: str, folder: Path) -> set[str]:
+    """Return the files of a folder that have a text in them."""
+    found = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return {path.relative_to(folder).as_posix() for path in found if secret.encode() in path.read_bytes()}
+
+
+def test_only_its_own_file_has_the_secret_of_the_front_also_while_a_job_uses_it(
+    clients: Clients, data_folder: Path, tmp_path: Path
+) -> None:
+    endpoint = read_endpoint()
+    assert endpoint is not None
+    gate = tmp_path / "gate"
+    clients.create("round-4", GATE=str(gate))
+    eventually_blocking(lambda: clients.status("round-4") == "Training")
+    assert files_with("round-4", data_folder) > {"smx.sqlite-wal"}
+    assert files_with(endpoint.secret_key, data_folder) == SECRET_FILES
+    gate.touch()
+    clients.sagemaker.get_waiter("training_job_completed_or_stopped").wait(TrainingJobName="round-4")
+    assert clients.status("round-4") == "Completed"
+    assert clients.s3.get_object(Bucket=BUCKET, Key="of the job")["Body"].read() == b"by its own client"
+    assert files_with(endpoint.secret_key, data_folder) == SECRET_FILES

@@ -397,5 +397,5 @@ def test_the_agent_of_an_image_without_bytecode_reads_it_from_the_folder_of_the_
         asked = container_spec.container(
             request_of([plan]), plan, folder, Path("/a"), "python3", SETTINGS, ImageParts(has_bytecode=has_bytecode)
         )
-        assert asked["Entrypoint"][1 : asked["Entrypoint"].index(container_spec.AGENT_ARCHIVE)] == options
+        assert asked["Entrypoint"][1 : asked["Entrypoint"].index("-c")] == options
         assert [each for each in asked["Env"] if each.startswith("PYTHONPYCACHEPREFIX")] == variables

@@ -41,6 +41,13 @@ HOST_FOLDER = "/run/smx"
 """Path of the host's folder in its container: short, whatever its path on the machine."""
 PROVIDED_FILES = f"{HOST_FOLDER}/{host_layout.PROVIDED}"
 AGENT_ARCHIVE = "/run/smx.pyz"
+_START = (
+    "import sys; del sys.argv[0]; sys.path.insert(0, sys.argv[0]); from jupyter_smx.agent.__main__ import main; main()"
+)
+"""Code that runs the agent of the archive in its first word, as ``python ARCHIVE`` does.
+
+That loads ``runpy`` first, which takes half as long as an interpreter needs to start.
+"""
 BRIDGE = "bridge"
 """Docker's name for its default network, and for the driver of all of them."""
 NONE = "none"
@@ -328,6 +335,8 @@ def container(
             *parts.entrypoint,
             python,
             *_options(request, parts),
+            "-c",
+            _START,
             AGENT_ARCHIVE,
             "serve",
             HOST_FOLDER,

@@ -307,6 +307,7 @@ export interface JobSummary {
   peak: Usage | null;
   spot: boolean;
   image: Image | null;
+  modified_at: number;
 }
 /**
  * Progress from a job's own progress bars and epoch lines.

@@ -172,7 +172,7 @@ def _times(job: Job, what: str) -> dict[str, datetime | None]:
         "CreationTime": _utc_datetime(job.created_at),
         f"{what}StartTime": _utc_datetime(job.started_at),
         f"{what}EndTime": _utc_datetime(job.ended_at),
-        "LastModifiedTime": _utc_datetime(job.modified_at or job.created_at),
+        "LastModifiedTime": _utc_datetime(job.last_modified_at()),
     }
 
 

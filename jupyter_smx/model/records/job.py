@@ -219,6 +219,10 @@ class Job(Struct, frozen=True, kw_only=True):
         """SageMaker's ``Status`` for the step the job is at."""
         return status_of(self.state)
 
+    def last_modified_at(self) -> float:
+        """Return SageMaker's ``LastModifiedTime``: the time of the last change, at first that of the submission."""
+        return self.modified_at or self.created_at
+
     def wanted_keep_alive(self) -> int | None:
         """Return the keep-alive in seconds that counts: the last one that was set, else that of the request."""
         return self.spec.keep_alive if self.keep_alive is None else self.keep_alive
@@ -304,3 +308,5 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     """True if its hosts may be taken away while it runs (managed spot)."""
     image: Image | None = None
     """Image of its hosts; the id is "" until the name is resolved. None: hosts without an image."""
+    modified_at: float = 0.0
+    """SageMaker's ``LastModifiedTime``; 0 in the summary of an earlier version."""

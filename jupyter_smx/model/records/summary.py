@@ -60,6 +60,7 @@ def summary_of(
         peak=job.peak,
         spot=job.spec.spot,
         image=job.image or (Image(name=job.spec.image, id="") if job.spec.image else None),
+        modified_at=job.last_modified_at(),
     )
 
 

@@ -6,16 +6,24 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from calls import SDK_2, WAITER
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from jupyter_smx.aws.sagemaker.hold import FirstDescribes, hold_seconds
-from jupyter_smx.aws.sagemaker.lists.listing import JobRow, list_page, page_of
+from jupyter_smx.aws.sagemaker.lists.listing import JobRow, list_page, page_of, row_of
 from jupyter_smx.aws.sagemaker.lists.search_expression import field_values, matches
 from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
 from jupyter_smx.aws.service import AwsError
+from jupyter_smx.kernel.sagemaker.describe import LocalContext, description
+from jupyter_smx.model.records.job import Job, JobSummary
+from jupyter_smx.model.records.summary import summary_of
+from jupyter_smx.model.spec.job_spec import JobSpec
+from jupyter_smx.model.status import DesiredState, SecondaryStatus
+from jupyter_smx.policy.lifecycle.transitions import advance, set_terminal_goal
 
 START = 1_700_000_000.0
 
@@ -99,6 +107,35 @@ def test_the_order_of_search_is_that_of_the_last_change() -> None:
     for descending, numbers in ((True, [1, 2]), (False, [2, 1])):
         found = page_of(rows, "LastModifiedTime", {}, descending=descending).rows
         assert [row.name for row in found] == [f"job-{number}" for number in numbers]
+
+
+def test_a_list_has_the_last_change_that_describe_has() -> None:
+    """A request to stop changes a job that has no hosts yet before its steps show it."""
+    spec = JobSpec(kind="train", source="", base_name="x")
+    waiting = Job(id="a" * 32, name="x", spec=spec, created_at=START, modified_at=START)
+    running = advance(replace(waiting, started_at=START + 1), SecondaryStatus.TRAINING, START + 7)
+    stopping = set_terminal_goal(waiting, DesiredState.STOP, START + 9)
+    unchanged = replace(waiting, modified_at=0.0)
+    for job, seconds in ((waiting, 0), (running, 7), (stopping, 9), (unchanged, 0)):
+        row = row_of(summary_of(job))
+        assert row.modified_at == START + seconds
+        described = description(job, LocalContext("eu-west-1", Path("/jobs")))["LastModifiedTime"]
+        newer = {"LastModifiedTimeAfter": described - timedelta(seconds=1)}
+        assert list_page([row], newer).rows == (row,)
+        assert list_page([row], {"LastModifiedTimeAfter": described}).rows == ()
+
+
+def test_the_summary_of_an_earlier_version_has_the_time_of_its_last_step() -> None:
+    spec = JobSpec(kind="train", source="", base_name="x")
+    ended = Job(id="a" * 32, name="x", spec=spec, created_at=START, started_at=START + 1, ended_at=START + 5)
+    for job, seconds in (
+        (ended, 5),
+        (replace(ended, ended_at=None), 1),
+        (replace(ended, ended_at=None, started_at=None), 0),
+    ):
+        fields = msgspec.to_builtins(summary_of(job))
+        del fields["modified_at"]
+        assert row_of(msgspec.convert(fields, JobSummary)).modified_at == START + seconds
 
 
 def a_filter(name: str, value: str, operator: str = "Equals") -> dict[str, str]:

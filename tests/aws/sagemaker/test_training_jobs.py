@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import tarfile
 import time
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from calls import BUCKET, ROLE, SDK_2, WAITER, Calls
 
 from jupyter_smx.model.spec.job_spec import JobSpec
+from jupyter_smx.testing.eventually import eventually
 
 pytestmark = pytest.mark.processes
 
@@ -70,6 +73,17 @@ async def test_a_name_is_given_once_and_a_repeated_call_creates_one_job(calls: C
 async def test_a_running_job_is_stopped(calls: Calls) -> None:
     """Case 8."""
     await calls("CreateTrainingJob", **calls.training("long", "import time\nprint('on')\ntime.sleep(100)"))
+
+    async def trains() -> Any:
+        found = await calls("DescribeTrainingJob", TrainingJobName="long")
+        return found if found["SecondaryStatus"] == "Training" else None
+
+    changed = (await eventually(trains, "the job trains", within=60))["LastModifiedTime"]
+    (row,) = (await calls("ListTrainingJobs"))["TrainingJobSummaries"]
+    assert row["LastModifiedTime"] == changed
+    for shift, names in ((-1, ["long"]), (0, [])):
+        newer = await calls("ListTrainingJobs", LastModifiedTimeAfter=changed + timedelta(microseconds=shift))
+        assert [row["TrainingJobName"] for row in newer["TrainingJobSummaries"]] == names
     assert await calls("StopTrainingJob", TrainingJobName="long") == {}
     found = await calls("DescribeTrainingJob", TrainingJobName="long")
     assert found["TrainingJobStatus"] in ("Stopping", "Stopped")

@@ -57,13 +57,13 @@ class _Token(Struct, frozen=True):
 
 
 def row_of(job: JobSummary) -> JobRow:
-    """Return the row of a job; a running one was modified when its record last changed, which lists do not have."""
+    """Return the row of a job; the summary of an earlier version has no time of its last change, so its steps count."""
     return JobRow(
         id=job.id,
         name=job.name,
         status=job.status.value,
         created_at=job.created_at,
-        modified_at=job.ended_at or job.started_at or job.created_at,
+        modified_at=job.modified_at or job.ended_at or job.started_at or job.created_at,
         warm_pool=job.warm_pool_status,
     )
 

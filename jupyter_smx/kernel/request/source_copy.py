@@ -77,6 +77,18 @@ def copy_source(word: str) -> SourceCopy:
     return found
 
 
+def copy_file(url: str) -> SourceCopy:
+    """Copy the file at a URL here, under its own name. Blocks.
+
+    :raises ValidationError: it is too large, or it cannot be read.
+    :raises UnavailableError: this machine lacks what reads the URL.
+    """
+    found = SourceCopy(redact_text(posixpath.dirname(url)))
+    _check_size([int(one["size"]) for one in _ask(url, {"do": "look", "urls": [url]})], redact_text(url))
+    _fetch(url, [(url, _path_inside(posixpath.basename(url), found))])
+    return found
+
+
 def _is_archive(url: str) -> bool:
     """Return True if a URL is that of an archive, which may have a signature behind its path."""
     return url.endswith(ARCHIVES) or urlsplit(url).path.endswith(ARCHIVES)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import platform
+import posixpath
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
@@ -12,13 +14,11 @@ from jupyter_smx import controller_launch
 from jupyter_smx.kernel.request.code_files import RequirementsPathError
 from jupyter_smx.kernel.request.request import JobRequest, SubmissionContext
 from jupyter_smx.kernel.request.script import is_archive_or_url
-from jupyter_smx.kernel.request.source_copy import copy_source
+from jupyter_smx.kernel.request.source_copy import copy_file, copy_source
 from jupyter_smx.kernel.request.source_dir import pack
 from jupyter_smx.model.errors import ValidationError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from jupyter_smx.aws.sagemaker.requests.translation import TranslatedRequest
     from jupyter_smx.kernel.request.code_files import CodeFiles
     from jupyter_smx.model.spec.job_spec import JobSpec
@@ -36,10 +36,13 @@ def build_spec(
 
     :raises SmxError: the code cannot be read, or is no code that a job can run.
     """
-    source, copy = found.code.source, None
+    source, entry_point, copy = found.code.source, found.code.entry_point, None
     if is_archive_or_url(source):
         copy = copy_source(source)
         source = copy.folder
+    elif not source and is_archive_or_url(entry_point):
+        copy = copy_file(entry_point)  # the script of a ScriptProcessor in a real bucket
+        entry_point = str(Path(copy.folder, posixpath.basename(entry_point)))
     request = JobRequest(
         kind="process" if found.kind == "process" else "train",
         fields=found.fields,
@@ -50,7 +53,7 @@ def build_spec(
         outputs=found.outputs,
         source_dir=source,
         source_copy=copy,
-        entry_point=found.code.entry_point,
+        entry_point=entry_point,
         command=found.code.command,
         arguments=found.code.arguments,
         python=found.python,

@@ -17,6 +17,8 @@ from jupyter_smx.aws.sagemaker.requests.images import ImageChoice, choose_interp
 from jupyter_smx.aws.sagemaker.requests.instance_types import choose_type, requested_hosts
 from jupyter_smx.aws.sagemaker.requests.s3_paths import local_path
 from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest
+from jupyter_smx.kernel.request.source_copy import copy_file
+from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.distribution import Distribution
 from jupyter_smx.model.spec.instance import InstanceGroup
@@ -143,10 +145,9 @@ def _started_code(folder: Channel, starter: Channel, words: tuple[str, ...]) -> 
 
     The last line of that script is ``python SCRIPT "$@"``.
 
-    :raises AwsError: it has another form.
+    :raises AwsError: it has another form, or cannot be read.
     """
-    path = Path(starter.source)
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    text = _starter_text(starter)
     line = next((line for line in reversed(text.splitlines()) if line.strip()), "")
     try:
         last = shlex.split(line)
@@ -162,6 +163,22 @@ def _started_code(folder: Channel, starter: Channel, words: tuple[str, ...]) -> 
         source = posixpath.join(source, _SOURCE_ARCHIVE)
     command = tuple(last[:-2])
     return Code(source=source, entry_point=last[-2], command=() if command in _PYTHONS else command, arguments=words)
+
+
+def _starter_text(starter: Channel) -> str:
+    """Read the shell script of a FrameworkProcessor, in a real bucket by the process that reads the code of estimators.
+
+    :raises AwsError: the object cannot be read.
+    """
+    path, copy = Path(starter.source), None
+    if starter.source.startswith("s3://"):
+        try:
+            copy = copy_file(starter.source)
+        except ValidationError as error:
+            text = str(error).removeprefix("--source-dir: ")
+            raise validation_error(f"ProcessingInputs {starter.name}: {text}") from None
+        path = Path(copy.folder, path.name)
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def _image(app: Mapping[str, Any], code: Code, here: TranslationContext) -> ImageChoice:

@@ -57,12 +57,23 @@ def test_a_connection_that_nothing_refuses_is_not_repeated_for_long() -> None:
     assert watch.remaining(1_000.0) is None
     watch.update(RETRY.replace("NewConnectionError", "NameResolutionError"), 123.0)
     assert watch.remaining(124.0) == 8.0, "a name server may be away for a moment"
-    watch.update("Collecting alpha\n", 117.0)
+    watch.update("Collecting alpha\n", 125.0)
     late = RETRY.replace("NewConnectionError", "ReadTimeoutError")
     watch.update(late, 132.0)
     assert watch.remaining(132.0) is None, "an index that is slow may answer"
     watch.update(late, 147.0)
     assert watch.remaining(147.0) == 0.0
+
+
+@pytest.mark.parametrize("line", ["  Downloading torch.whl (900 MB)\n", "  Installing build dependencies: started\n"])
+def test_a_connection_that_fails_at_once_after_long_work_may_be_repeated(line: str) -> None:
+    watch = RetryWatch(PATIENCE, 100.0)
+    watch.update("Collecting torch\n", 101.0)
+    watch.update(line, 102.0)
+    watch.update(RETRY, 202.0)
+    assert watch.remaining(202.0) is None, "pip has no progress bar, so that its download had no line"
+    watch.update(RETRY, 203.0)
+    assert watch.remaining(203.0) == PATIENCE - 1.0
 
 
 def test_pip_that_only_repeats_failed_connections_is_ended(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,8 @@ _KILL_AFTER = 2.0
 """Seconds that pip has to end."""
 _CHUNK_SIZE = 65_536
 _RETRY = re.compile(r"Retrying \(Retry\(")
+_CONNECTS_NEXT = re.compile(r"Looking in |Collecting |Requirement already |Ignoring |WARNING: ")
+"""Begins of lines after which pip connects; after others it may download, build or clone for long without a word."""
 _NO_CONNECTION = re.compile(r"ConnectTimeoutError|NewConnectionError|NameResolutionError")
 _NETWORK_ERRORS = re.compile(
     r"failed to establish a new connection|name resolution|network is unreachable|connection (refused|timed out)"
@@ -44,7 +46,7 @@ class RetryWatch:
 
     def __init__(self, patience: float, now: float) -> None:
         self._patience = patience
-        self._progress_at = now
+        self._connects_since: Optional[float] = now
         self._first_retry: Optional[float] = None
         self._deadline: Optional[float] = None
 
@@ -52,11 +54,12 @@ class RetryWatch:
         """Process a line of pip's."""
         if not _RETRY.search(line):
             if line.strip():
-                self._progress_at, self._first_retry, self._deadline = now, None, None
+                self._connects_since = now if _CONNECTS_NEXT.match(line) else None
+                self._first_retry, self._deadline = None, None
         elif self._first_retry is None:
-            self._first_retry = now
-            if _NO_CONNECTION.search(line) and now - self._progress_at > _SLOW:
-                self._deadline = self._progress_at + self._patience
+            self._first_retry, began = now, self._connects_since
+            if began is not None and now - began > _SLOW and _NO_CONNECTION.search(line):
+                self._deadline = began + self._patience
         elif self._deadline is None:
             self._deadline = self._first_retry + self._patience
 

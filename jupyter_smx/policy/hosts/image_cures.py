@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.text import format_list
@@ -18,7 +19,9 @@ _MISSING = re.compile(
     r"No module named|no such file|not found|cannot open shared object|cannot import name|Permission denied",
     re.IGNORECASE,
 )
-_READ_ONLY = re.compile(r"Read-only file system(?:: (?:b?)'([^']*)')?")
+_READ_ONLY = re.compile(r"""(?:([^\s'"]+)['"]?: )?Read-only file system(?:: b?'([^']*)')?""")
+"""Programs write the path before the reason, Python after it."""
+_WRITABLE = ("/opt/ml", "/tmp", "/dev/shm")  # noqa: S108 - folders of a container
 _MAX_WORDS = 60
 """Characters of an entry point that a sentence quotes."""
 
@@ -43,7 +46,10 @@ def _read_only_cure(spec: JobSpec, end: HostEnd) -> str:
     """Return where a job may write, if it wrote into its image; "" if it did not."""
     said = end.exception.message if end.exception is not None else end.failure if end.cause == "exit" else ""
     found = _READ_ONLY.search(said)
-    if found is None or any((found[1] or "").startswith(mount.target) for mount in spec.mounts):
+    if found is None:
+        return ""
+    path = PurePosixPath(found[2] or found[1] or "")
+    if any(path.is_relative_to(other) for other in (*_WRITABLE, *(mount.target for mount in spec.mounts))):
         return ""
     sentence = "A job cannot change its image: it writes to /opt/ml, /tmp and /dev/shm."
     if spec.image_user != "image" or "HOME" in spec.environment:

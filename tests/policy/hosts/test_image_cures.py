@@ -71,9 +71,23 @@ def test_a_job_that_writes_into_its_image_is_told_where_it_may_write(fields: dic
     assert said == f"A job cannot change its image: it writes to /opt/ml, /tmp and /dev/shm.{option}"
 
 
-def test_a_mount_that_may_only_be_read_is_no_image() -> None:
-    end = an_end("OSError", "[Errno 30] Read-only file system: '/data/x'")
-    assert image_settings_cure(a_spec(mounts=(Mount(source="/d", target="/data"),)), end, IMAGE) == ""
+@pytest.mark.parametrize(
+    ("message", "is_image"),
+    [
+        ("[Errno 30] Read-only file system: '/data/x'", False),
+        ("touch: cannot touch '/data/x': Read-only file system", False),
+        ("/bin/sh: 1: cannot create /data: Read-only file system", False),
+        ("[Errno 30] Read-only file system: '/opt/ml/input/data/train/x'", False),
+        ("[Errno 30] Read-only file system: '/data2/x'", True),
+        ("touch: cannot touch '/app/data/x': Read-only file system", True),
+        ("/opt/ml/code/run.sh: line 3: /app/x: Read-only file system", True),
+        ("cp: cannot create regular file: Read-only file system", True),
+    ],
+)
+def test_a_mount_or_an_input_that_may_only_be_read_is_no_image(message: str, *, is_image: bool) -> None:
+    spec = a_spec(mounts=(Mount(source="/d", target="/data"),), image_user="image")
+    assert bool(image_settings_cure(spec, an_end("OSError", message), Image(name="a", id="1"))) == is_image
+    assert bool(image_settings_cure(spec, an_end("", message), Image(name="a", id="1"))) == is_image
 
 
 @pytest.mark.parametrize(

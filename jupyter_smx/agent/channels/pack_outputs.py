@@ -11,7 +11,7 @@ import tarfile
 from typing import Any, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.errors import TEMPORARY, is_temporary
-from jupyter_smx.agent.paths import ARCHIVES, ML
+from jupyter_smx.agent.paths import ARCHIVES, ML, format_name
 from jupyter_smx.agent.system.files import host_layout, rmtree, safe_open
 from jupyter_smx.agent.system.files.host_folder import is_folder
 from jupyter_smx.agent.system.files.walk import descend
@@ -125,10 +125,9 @@ def pack(folder: str, path: str) -> List[str]:
 
 
 def _shorten_name(name: str) -> str:
-    """Return a name for a message; of a very long one, the beginning and the end."""
-    return (
-        name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH // 2]}…{name[-_MAX_NAME_LENGTH // 2 :]}"
-    )
+    """Return a name for a line of a message; of a very long one, the beginning and the end."""
+    is_short = len(name) <= _MAX_NAME_LENGTH
+    return format_name(name if is_short else f"{name[: _MAX_NAME_LENGTH // 2]}…{name[-_MAX_NAME_LENGTH // 2 :]}")
 
 
 def _skip_reason(folder: str, ml: str) -> str:

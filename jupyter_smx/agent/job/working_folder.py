@@ -27,6 +27,8 @@ _FOLDER_ENTRIES = 6
 _MAX_COMPARED = 50
 """Files of a folder up to which their sizes are compared, which takes two system calls for each."""
 _NAMED = 5
+_MAX_SENTENCES = 20
+"""Sentences that a log gets at once; a job may leave a hundred thousand files that cannot be packed."""
 _CACHES = {"__pycache__", "__pypackages__", "build", "derby.log", "metastore_db"}
 """Names of what tools keep beside code, besides hidden ones as ``.ipynb_checkpoints``."""
 _WORKING_FOLDER = "in its working folder, which is deleted"
@@ -229,8 +231,10 @@ def append_to_log(path: str, sentence: str) -> None:
 
 
 def append_sentences(path: str, sentences: List[str]) -> None:
-    """Do this for each sentence; they are in the record of the job as well, if the log cannot be written."""
-    for sentence in sentences:
+    """Do this for each of the first sentences; the record of the job has all, also if the log cannot be written."""
+    more = len(sentences) - _MAX_SENTENCES
+    rest = [f"{more} more are in the record of the job."] if more > 0 else []
+    for sentence in sentences[:_MAX_SENTENCES] + rest:
         with contextlib.suppress(OSError):
             append_to_log(path, sentence)
 

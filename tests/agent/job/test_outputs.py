@@ -132,10 +132,10 @@ def test_a_pipe_among_outputs_is_left_to_a_process_and_received_variables_are_no
 @pytest.mark.parametrize("code", [0, 3])
 def test_a_pipe_that_is_left_out_is_named_in_the_log_unless_that_ends_with_a_failure(agent: Agent, code: int) -> None:
     source = (
-        "import os\nout = os.environ['SM_OUTPUT_DATA_DIR']\nos.mkfifo(out + '/pipe')\nopen(out + '/a', 'w').close()"
+        "import os\nout = os.environ['SM_OUTPUT_DATA_DIR']\nos.mkfifo(out + '/a\\npipe')\nopen(out + '/a', 'w').close()"
     )
     record = agent.run(f"{source}\nraise SystemExit({code})")
-    said = "output.tar.gz: pipe is not a file or folder and was skipped."
+    said = r"output.tar.gz: 'a\npipe' is not a file or folder and was skipped."
     assert (record["errors"], record["text"]) == ([said], "" if code else f"jupyter_smx: {said}\n")
 
 

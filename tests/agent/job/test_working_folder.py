@@ -132,6 +132,15 @@ def test_the_log_gets_the_sentence_on_a_line_of_its_own(tmp_path: Path, before: 
     assert log.read_bytes() == before + after + b"jupyter_smx: A sentence.\n"
 
 
+def test_of_very_many_sentences_the_log_gets_the_first(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    working_folder.append_sentences(str(log), [f"{number}." for number in range(1000)])
+    lines = log.read_text().splitlines()
+    assert (len(lines), lines[19]) == (21, "jupyter_smx: 19.")
+    assert lines[20] == "jupyter_smx: 980 more are in the record of the job."
+
+
 LEAVE = "import os\nos.makedirs('mlruns/0')\nfor name in ('metrics.csv', 'mlruns/0/x'): open(name, 'w').close()\n"
 SENTENCE = "The job left metrics.csv and mlruns/ in its working folder"
 

@@ -202,6 +202,11 @@ async def test_an_entry_point_that_ends_without_its_arguments_is_refused(
         ),
         (["/e.sh"], "curl: (6) Could not resolve host: hub", "Let it go on without a network"),
         (["/bin/sh", "-c", "/e.sh"], "", r'Write ENTRYPOINT as a list without a shell, as \["/entry.sh"\]'),
+        (
+            ["python3", "/opt/ml/code/e.py"],
+            "python3: can't open file '/opt/ml/code/e.py': [Errno 2] No such file or directory",
+            "Copy what it needs to another folder",
+        ),
         (["/e.sh"], "bad", 'End it with exec "[$]@"'),
     ],
 )

@@ -35,6 +35,11 @@ _ENTRYPOINT_RULES = (
         "It is tried once for each image, in a container without a network.",
         "Let it go on without a network.",
     ),
+    ErrorPattern(
+        ("/opt/ml/.*no such file",),
+        "A host has an /opt/ml of its own, in which no file of the image is when the entry point starts.",
+        "Copy what it needs to another folder, as /app, when you build the image.",
+    ),
 )
 """Causes of a failed entry point, by what it wrote."""
 

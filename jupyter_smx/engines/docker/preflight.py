@@ -116,7 +116,7 @@ class Preflight:
                 image.id, words, users.name(), self._labels, self._daemon.kind, seat
             )
             if image.parts.entrypoint:
-                probe_container.prepare_entrypoint(config, image.parts.workdir)
+                probe_container.prepare_entrypoint(config, image.parts.workdir, self._daemon.kind)
             config["HostConfig"]["Init"] = True  # as a host's; some daemons have no program for that
             await probe.start(config)
         except DaemonError as problem:

@@ -17,9 +17,10 @@ from fake_dockerd import IMAGE, end
 from fake_engine import engine_at, up, wanted
 from msgspec.structs import replace
 
-from jupyter_smx.engines.docker.containers import container_spec, image_parts
+from jupyter_smx.engines.docker.containers import container_spec, image_parts, probe_container
 from jupyter_smx.engines.docker.containers.image_parts import ImageParts, ImageUser
 from jupyter_smx.engines.docker.daemon import users
+from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
 from jupyter_smx.engines.docker.images import image_config
 from jupyter_smx.engines.docker.images.python_errors import ImageProblem
 from jupyter_smx.model.errors import RefusedError
@@ -213,6 +214,16 @@ async def test_an_entry_point_that_ends_without_its_arguments_is_refused(
 def test_a_failed_entry_point_has_the_cure_of_its_cause(entrypoint: list[str], said: str, cure: str) -> None:
     error = ImageProblem("ml:1", "docker").entrypoint_ended(entrypoint, 1, said)
     assert re.search(f"{cure}.*Or leave out --entrypoint image", error.cure)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [(DaemonInfo(), "mode=1777,uid=1000,gid=100"), (DaemonInfo(podman=(4, 3, 1)), "mode=1777,U")],
+)
+def test_an_entry_point_is_tried_with_an_opt_ml_of_its_user_as_the_daemon_can(kind: DaemonInfo, options: str) -> None:
+    config = probe_container.container_config("ml:1", ENTRY, "1000:100", {}, kind)
+    probe_container.prepare_entrypoint(config, "/app", kind)
+    assert config["HostConfig"]["Tmpfs"]["/opt/ml"] == options
 
 
 async def test_an_entry_point_that_never_ends_is_refused_and_its_container_removed(

@@ -136,11 +136,13 @@ def container_config(
     }
 
 
-def prepare_entrypoint(config: dict[str, Any], workdir: str) -> None:
+def prepare_entrypoint(config: dict[str, Any], workdir: str, kind: DaemonInfo) -> None:
     """Give a probe container what an entry point has in a host: its working folder, and folders to write to."""
     uid, _, gid = str(config["User"]).partition(":")
     # Some daemons give it the mode of the image's folder, so that only its owner can write.
     owner = f",uid={uid},gid={gid}" if uid.isdecimal() and gid.isdecimal() else ""
+    if kind.podman:
+        owner = ",U"  # the user of the container; Podman refuses uid=
     config["WorkingDir"] = workdir or "/"
     config["HostConfig"]["Tmpfs"] = {container_spec.TMP: "", container_spec.OPT_ML: f"mode=1777{owner}"}
 

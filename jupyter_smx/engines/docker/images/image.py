@@ -270,7 +270,7 @@ class Images:
         target, words = agent_bytecode.archive_path(data_dir, search.image, magic), [*search.entrypoint, python]
         config = probe_container.container_config(search.image, words, search.user, self._labels, self._daemon.kind)
         if search.entrypoint:
-            probe_container.prepare_entrypoint(config, search.workdir)
+            probe_container.prepare_entrypoint(config, search.workdir, self._daemon.kind)
         # Two names, or settings, of one image may be examined at the same time; other images do not wait for it.
         async with self._compile_locks.setdefault(target, asyncio.Lock()):
             return await agent_bytecode.provide(self._daemon, self.under_way, target, magic, words, config)
@@ -385,7 +385,7 @@ class Images:
         words = [*search.entrypoint, word, "-c", _EXEC_SCRIPT, word, f"{image_config.REPORT_SCRIPT}\n{_VERSION_SCRIPT}"]
         config = probe_container.container_config(search.image, words, search.user, self._labels, self._daemon.kind)
         if search.entrypoint:
-            probe_container.prepare_entrypoint(config, search.workdir)
+            probe_container.prepare_entrypoint(config, search.workdir, self._daemon.kind)
         async with probe_container.Probe(self._daemon, self.under_way, _STEP_TIMEOUT) as probe:
             try:
                 await probe.start(config)

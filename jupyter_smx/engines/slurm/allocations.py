@@ -260,6 +260,7 @@ class Allocations:
         if answer is None or (answer.done() and not _shows_end(answer)):
             answer = asyncio.ensure_future(self._client.describe(job))
             self._descriptions[job] = (now, answer)
+            answer.add_done_callback(_shows_end)  # reads the error, which all waiters may have given up
         return await asyncio.shield(answer)
 
     async def _read_accounting_soon(self, job: str) -> AccountingRow | None:

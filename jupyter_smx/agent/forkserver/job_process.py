@@ -79,7 +79,7 @@ class JobRun:
         files: ContractWriter = DISK_WRITER,
     ) -> None:
         self.sock = sock
-        self._pid = os.getpid()
+        self._pid, self._sock_stat = os.getpid(), os.fstat(sock.fileno())
         self.files = files
         self.spec: CompleteSpec = message["spec"]
         self.folder = message["folder"]
@@ -431,9 +431,10 @@ class JobRun:
         self._write_report()
 
     def _write_report(self) -> None:
-        """Send the report to the agent; write it to a file if the job closed the socket, or forked this process."""
-        if os.getpid() == self._pid:
-            with contextlib.suppress(OSError, wire.WireError):
+        """Send the report to the agent; write it to a file if the job broke the socket, or forked this process."""
+        # The job may have closed the socket and opened its own with that number, or replaced methods of sockets.
+        with contextlib.suppress(Exception):
+            if os.getpid() == self._pid and os.path.samestat(os.fstat(self.sock.fileno()), self._sock_stat):
                 self.sock.sendall(wire.encode({child_protocol.REPORT: self.result.report}))
                 return
         path, text = os.path.join(self.folder, host_layout.REPORT), json.dumps(self.result.report)

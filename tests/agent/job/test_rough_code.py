@@ -327,8 +327,20 @@ def test_a_report_takes_no_file_on_the_disk(agent: Agent) -> None:
     assert not (agent.folder / "spool" / job / "report.json").exists()
 
 
-def test_a_job_that_closed_its_socket_reports_in_a_file(agent: Agent) -> None:
-    record = agent.run("import os\nos.closerange(3, 4096)\nx = 1", receive=["x"])
+SOCKET_LOSSES = {
+    "closed": "import os\nos.closerange(3, 4096)\n",
+    "replaced by one of the job's": (
+        "import os, socket\nos.closerange(3, 4096)\nkept = [socket.socketpair() for _ in range(9)]\n"
+    ),
+    "blocked by a tool for tests": (
+        "import socket\ndef block(*_): raise RuntimeError('blocked')\nsocket.socket.sendall = block\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("loss", SOCKET_LOSSES)
+def test_a_job_without_its_socket_reports_in_a_file(agent: Agent, loss: str) -> None:
+    record = agent.run(f"{SOCKET_LOSSES[loss]}x = 1", receive=["x"])
     assert (record["exit_code"], list(record["received"]), record["errors"]) == (0, ["x"], [])
 
 

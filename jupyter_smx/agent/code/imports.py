@@ -55,8 +55,8 @@ class _ImportLog:
         """The modules of this package that were loaded when the imports of the zygote were over."""
         self.watched: FrozenSet[str] = frozenset()
         self.hidden: Dict[str, ModuleType] = {}
-        self.last = ""
-        """The last module that was loaded then, or when the job began."""
+        self.last: Tuple[str, Optional[ModuleType]] = ("", None)
+        """Name and module of what was loaded last then, or when the job began."""
         self.in_zygote = False
         self.begin_module: Callable[[str], None] = lambda _name: None
         self.end_module: Callable[[ModuleType], None] = lambda _module: None
@@ -182,7 +182,7 @@ def end_watching() -> None:
     _notes.begin_module = _notes.end_module = _ignore
     _notes.before = frozenset(sys.modules)
     _notes.own = list(filter(_is_own, _notes.before))
-    _notes.last = next(reversed(sys.modules))
+    _notes.last = next(reversed(sys.modules.items()))
     _notes.watched = frozenset(filter(_is_watched, map(top_level_package, _notes.before)))
 
 
@@ -198,7 +198,7 @@ def begin_job(on_asked: Callable[[str], None] = _ignore) -> None:
     _notes.noticed.clear()
     _notes.asked.clear()
     _notes.on_asked = on_asked
-    _notes.last = next(reversed(sys.modules))
+    _notes.last = next(reversed(sys.modules.items()))
 
 
 def wrap_asked(wrap: Callable[[Callable[[str], None]], Callable[[str], None]]) -> None:
@@ -209,7 +209,7 @@ def wrap_asked(wrap: Callable[[Callable[[str], None]], Callable[[str], None]]) -
 def hide_agent_modules() -> None:
     """Take this package away from the job's imports: its own jupyter_smx may be another one."""
     _notes.hidden.update(_take_modules([*_notes.own, *_later_names()]))
-    _notes.last = next(reversed(sys.modules))
+    _notes.last = next(reversed(sys.modules.items()))
 
 
 @contextlib.contextmanager
@@ -318,13 +318,15 @@ def _later_names() -> List[str]:
 def _names_after_last() -> Optional[List[str]]:
     """Name what stands after :attr:`_ImportLog.last`, as new names do; None if that is gone, or a thread imports now.
 
-    In a forked process, reading all names would copy their memory pages.
+    A module that was removed and imported again stands after new ones, so it does not count as that one. In a forked
+    process, reading all names would copy their memory pages.
     """
     found: List[str] = []
+    last, module = _notes.last
     with contextlib.suppress(RuntimeError):
         for name in reversed(sys.modules):
-            if name == _notes.last:
-                return found
+            if name == last:
+                return found if sys.modules.get(name) is module else None
             found.append(name)
     return None
 

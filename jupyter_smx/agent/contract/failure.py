@@ -6,7 +6,6 @@ Beside that it has the text which SageMaker would have, as sagemaker-training wr
 from __future__ import annotations
 
 import codecs
-import contextlib
 import io
 import os
 import signal
@@ -56,8 +55,8 @@ def format_signal(status: Optional[int], remark: str) -> str:
 
 
 def _job_message(ml: str, report: Dict[str, Any]) -> str:
-    """Return what the job wrote, or what prevented its start; :func:`write_marker_file` may replace it later."""
-    return str(report["words"] if "words" in report else read_failure_file(ml) or report.get("failure") or "")
+    """Return what the job wrote, or what prevented its start."""
+    return read_failure_file(ml) or str(report.get("failure") or "")
 
 
 def format_failure(ml: str, report: Dict[str, Any], status: Optional[int], fate: str) -> str:
@@ -142,29 +141,3 @@ def failure_fields(facts: Facts) -> FailureFields:
         "reason": format_failure_file(facts),
         "message": exit_message(facts.ml) if facts.spec["kind"] == "process" else "",
     }
-
-
-def write_marker_file(facts: Facts) -> None:
-    """Leave the file that sagemaker-training leaves, where an output collects it; a script's own stays as it is.
-
-    It is ``success`` or ``failure``. Elsewhere no process could read it, because those of the job have ended.
-    """
-    facts.report["words"] = _job_message(facts.ml, facts.report)
-    if (
-        facts.spec["kind"] != "train"
-        or facts.status is None
-        or (script.is_sdk3_driven(facts.spec) and not facts.status)
-        or not _collects_marker_file(facts)
-    ):
-        return
-    name, text = ("failure", format_failure_file(facts)) if facts.status else ("success", "")
-    path = os.path.join(facts.ml, "output", name)
-    # The job may have left a file, a full disk, or no folder at all. The text of an exception may have surrogates, as
-    # of a file whose name is no UTF-8.
-    with contextlib.suppress(OSError), open(path, "x", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text)
-
-
-def _collects_marker_file(facts: Facts) -> bool:
-    place = facts.place
-    return any(place.real_path(output["path"]) == place.path("output") for output in facts.spec["outputs"])

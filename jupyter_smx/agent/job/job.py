@@ -431,7 +431,6 @@ class Job(JobEntry):
             log_cause.add_log_cause(
                 self._facts(), self.host.spool.path(self.id, host_layout.JOB_LOG), self._output_ends
             )
-        failure.write_marker_file(self._facts())
         if self._packing.has_work():
             self._packing.start(functools.partial(self._on_packed, done))
         else:

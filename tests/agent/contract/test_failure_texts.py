@@ -117,35 +117,6 @@ def test_a_long_message_does_not_pass_1024_characters(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "before", "files"),
-    [
-        (0, {}, {"success": ""}),
-        (0, {"failure": "late words"}, {"success": "", "failure": "late words"}),
-        (3 << 8, {}, {"failure": text(3, "", f"{PYTHON} -- train.py")}),
-        (3 << 8, {"failure": "too hot"}, {"failure": "too hot"}),
-        (None, {}, {}),
-    ],
-)
-def test_the_file_that_the_toolkit_leaves(
-    tmp_path: Path, status: int | None, before: dict[str, str], files: dict[str, str]
-) -> None:
-    found = facts(tmp_path, status, outputs=[{"name": "all", "path": "/opt/ml/output"}])
-    for name, words in before.items():
-        (tmp_path / "output" / name).write_text(words)
-    failure.write_marker_file(found)
-    assert {path.name: path.read_text() for path in (tmp_path / "output").iterdir()} == files
-
-
-def test_where_no_toolkit_is_or_no_output_collects_it_nothing_leaves_a_file(tmp_path: Path) -> None:
-    output = [{"name": "all", "path": "/opt/ml/output"}]
-    failure.write_marker_file(facts(tmp_path, 0, contract="v3", outputs=output))
-    failure.write_marker_file(facts(tmp_path, 0, kind="process", outputs=output))
-    failure.write_marker_file(facts(tmp_path, 1 << 8, kind="process", outputs=output))
-    failure.write_marker_file(facts(tmp_path, 1 << 8, outputs=[{"name": "data", "path": "/opt/ml/output/data"}]))
-    assert list((tmp_path / "output").iterdir()) == []
-
-
-@pytest.mark.parametrize(
     ("data", "message"),
     [
         (b"", ""),
@@ -178,7 +149,6 @@ def test_a_pipe_in_the_place_of_words_says_nothing_and_is_not_waited_for(tmp_pat
     held = [os.open(pipe, os.O_RDWR) for pipe in pipes] if kept_open else []
     for one in held:
         os.write(one, b"words")
-    failure.write_marker_file(found)
     told = failure.failure_fields(found)
     for one in held:
         os.close(one)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+import posixpath
 from typing import TYPE_CHECKING
 
 from jupyter_smx.policy.admission import image_rules
@@ -96,7 +96,7 @@ def _folder(spec: JobSpec) -> str:
     """Return the submitter's folder that the code comes from, "" for a cell; ``filename`` is a file's own path."""
     if spec.source_dir is not None:
         return spec.source_dir.folder
-    return str(PurePath(spec.filename).parent) if spec.entry_point else ""
+    return (posixpath.dirname(spec.filename) or ".") if spec.entry_point else ""  # a URL keeps its two slashes
 
 
 def _source_dir(source: SourceDir) -> SourceDirSpec:

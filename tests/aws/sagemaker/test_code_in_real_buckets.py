@@ -18,7 +18,10 @@ from jupyter_smx.aws.sagemaker.requests.translation import TranslationContext
 from jupyter_smx.aws.sagemaker.service import make_service
 from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
 from jupyter_smx.aws.service import AwsError
+from jupyter_smx.controller.scheduling.run_request import run_spec
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.records.job import Job
+from jupyter_smx.policy.hosts.names import named_hosts
 from jupyter_smx.testing.servers.object_storage import Bucket, bucket
 
 if TYPE_CHECKING:
@@ -110,6 +113,8 @@ def test_a_script_processor_runs_its_object(bucket: Bucket, tmp_path: Path) -> N
     spec = spec_of(found, tmp_path)
     assert (spec.entry_point, spec.source, spec.source_dir) == ("prep.py", SCRIPT, None)
     assert spec.filename == f"{TOP}/input/code/prep.py"
+    job = Job(id="a", name="job", spec=spec, created_at=1.0)
+    assert run_spec(job, named_hosts(spec.instance_groups)[0], 1.0, 0)["folder"] == f"{TOP}/input/code"
     absent = translated(a_request(["python3", f"{CODE}/none.py"], ("code", f"{TOP}/input/code/none.py", CODE)))
     with pytest.raises(ValidationError, match=r"s3://bucket/job/input/code/none\.py"):
         spec_of(absent, tmp_path)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 _NAME = "aws.json"
+KEY_PREFIX = "SMX"
+"""Start of each access key of a front; those of AWS begin with another word."""
 _KEY_LETTERS = string.ascii_uppercase + string.digits
 _SECRET_LETTERS = string.ascii_letters + string.digits
 _KEY_DIGITS, _SECRET_DIGITS = 17, 40
@@ -112,7 +114,9 @@ def ensure_endpoint(
     found = read_endpoint(path)
     if found is not None:
         return found
-    drawn = Endpoint(port(), f"SMX{random(_KEY_LETTERS, _KEY_DIGITS)}", random(_SECRET_LETTERS, _SECRET_DIGITS))
+    drawn = Endpoint(
+        port(), f"{KEY_PREFIX}{random(_KEY_LETTERS, _KEY_DIGITS)}", random(_SECRET_LETTERS, _SECRET_DIGITS)
+    )
     draft = path.with_name(f".{_NAME}.{random(_SECRET_LETTERS, 8)}")
     try:
         draft.write_bytes(b"")

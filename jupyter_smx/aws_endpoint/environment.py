@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from jupyter_smx import controller_launch
+from jupyter_smx.aws_endpoint.endpoint_file import KEY_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping
@@ -30,7 +31,7 @@ SERVICE_IDS = ("SAGEMAKER", "SAGEMAKER_METRICS", "SAGEMAKER_RUNTIME", "CLOUDWATC
 """Services as the names of variables have them; S3 is apart, because real buckets may be used."""
 _ADDRESS = "AWS_ENDPOINT_URL_"
 DEFAULT_REGION = "us-east-1"
-_SECRET = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
+_ACCESS_KEY, _SECRET = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 _NO_PROXY = ("no_proxy", "NO_PROXY")
 _LOOPBACK = "127.0.0.1"
@@ -62,7 +63,7 @@ def client_variables(
     services = (*SERVICE_IDS, "S3") if s3 == "local" else SERVICE_IDS
     return {
         **{f"{_ADDRESS}{service}": endpoint.url for service in services},
-        "AWS_ACCESS_KEY_ID": endpoint.access_key,
+        _ACCESS_KEY: endpoint.access_key,
         _SECRET: endpoint.secret_key,
         "AWS_SESSION_TOKEN": None,
         "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": None,
@@ -115,7 +116,19 @@ def hide_secret(own: Mapping[str, str]) -> dict[str, str]:
 
     :func:`renew_variables` fills it in for each run.
     """
-    return {**own, _SECRET: ""} if _SECRET in own.get(MARK, "").split(",") else dict(own)
+    return {**own, _SECRET: ""} if _SECRET in _variables_of_front(own) else dict(own)
+
+
+def _variables_of_front(own: Mapping[str, str]) -> set[str]:
+    """Return the names of the variables that the front added to a job, without those that the user replaced.
+
+    A job may have all variables of a kernel, the mark included, and some others in their place.
+    """
+    added = set(own.get(MARK, "").split(","))
+    if not own.get(_ACCESS_KEY, "").startswith(KEY_PREFIX):
+        added -= {_ACCESS_KEY, _SECRET}
+    url = f"http://{_LOOPBACK}:"
+    return {name for name in added if not name.startswith(_ADDRESS) or own.get(name, "").startswith(url)}
 
 
 def renew_variables(own: Mapping[str, str], endpoint: Endpoint | None) -> dict[str, str]:
@@ -126,8 +139,8 @@ def renew_variables(own: Mapping[str, str], endpoint: Endpoint | None) -> dict[s
     if endpoint is None:
         return controller_launch.leave_front(own)
     values = dict.fromkeys((f"{_ADDRESS}{service}" for service in (*SERVICE_IDS, "S3")), endpoint.url)
-    values |= {"AWS_ACCESS_KEY_ID": endpoint.access_key, _SECRET: endpoint.secret_key}
-    added = own.get(MARK, "").split(",")
+    values |= {_ACCESS_KEY: endpoint.access_key, _SECRET: endpoint.secret_key}
+    added = _variables_of_front(own)
     return {name: values.get(name, value) if name in added else value for name, value in own.items()}
 
 

@@ -86,3 +86,15 @@ def test_a_secret_of_the_users_own_stays(sim: Simulation) -> None:
     sim.pass_time(START)
     for job in jobs:
         assert sim.job(job).spec.environment[SECRET] == run_environment(sim, job)[SECRET] == "mine"
+
+
+def test_variables_that_the_user_replaced_beside_the_mark_stay(sim: Simulation) -> None:
+    """As of a job with all variables of a kernel whose clients are led to the front, and a key for AWS."""
+    sim.controller.reconciler.dispatcher.read_endpoint = lambda: PRESENT
+    own = {"AWS_ACCESS_KEY_ID": "AKIAMINE", SECRET: "mine", "AWS_ENDPOINT_URL_S3": "https://store.example"}
+    job = sim.submit(environment=variables() | own)
+    sim.pass_time(START)
+    assert sim.job(job).spec.environment[SECRET] == "mine"
+    led = run_environment(sim, job)
+    assert {name: led[name] for name in own} == own
+    assert led["AWS_ENDPOINT_URL_SAGEMAKER"] == PRESENT.url

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 from jupyter_smx.agent.channels import pack_outputs
 from jupyter_smx.agent.job.end_on_error import ends_job_on_error
 from jupyter_smx.agent.system.processes.forked_task import ForkedTask, answer_of
-from jupyter_smx.agent.system.resources import disk_wait
+from jupyter_smx.agent.system.resources import disk, disk_wait
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.host.host import Host
@@ -57,6 +57,10 @@ class OutputPacking:
     def _on_packed(self, on_end: OnEnd, result: Optional[Dict[str, Any]], error: str) -> None:
         task, self.task = self.task, None
         later = (result or {}).get("later", "")
+        # What filled a disk may be small in an archive, and then the reserve holds it and the record.
+        if later and disk.release_reserve(self._host.folder.spool):
+            self.start(on_end)
+            return
         pause = self._wait.next_pause() if later else None
         self._on_wait(later if pause is not None else "")
         if pause is not None:

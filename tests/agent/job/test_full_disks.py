@@ -269,7 +269,7 @@ def test_the_end_of_a_job_waits_for_room_for_its_variables_and_its_model(small: 
 
 def test_the_end_of_a_job_without_variables_waits_for_room_for_its_model(small: Callable[..., Agent]) -> None:
     agent = small("disk", disk_patience=60.0)
-    # Its report fits into the reserve, its model does not.
+    # The model does not fit into the reserve.
     code = "open(os.environ['SM_MODEL_DIR'] + '/m', 'wb').write(os.urandom(500_000))\n"
     job, _lease = agent.start(f"{BALLAST}{code}")
     agent.client.event("exited", job)
@@ -278,6 +278,15 @@ def test_the_end_of_a_job_without_variables_waits_for_room_for_its_model(small: 
     Path(f"/proc/{agent.process.pid}/root{agent.folder}/disk/spool/{job}/ballast").unlink()
     record = agent.end_of(job)
     assert (record["cause"], [each["name"] for each in record["artifacts"]]) == ("exit", ["model.tar.gz"]), record
+    agent.serves()
+
+
+def test_outputs_that_are_small_in_an_archive_take_the_reserve_of_a_full_disk(small: Callable[..., Agent]) -> None:
+    agent = small("disk", disk_patience=60.0)
+    job, _lease = agent.start(f"{BALLAST}open(os.environ['SM_MODEL_DIR'] + '/m', 'wb').write(bytes(500_000))\n")
+    record = agent.end_of(job)
+    assert (record["cause"], [each["name"] for each in record["artifacts"]]) == ("exit", ["model.tar.gz"]), record
+    Path(f"/proc/{agent.process.pid}/root{agent.folder}/disk/spool/{job}/ballast").unlink()
     agent.serves()
 
 

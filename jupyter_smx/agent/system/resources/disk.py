@@ -145,6 +145,15 @@ def keep_reserve(folder: str) -> None:
         file.write(b"\0" * _RESERVED)
 
 
+def release_reserve(folder: str) -> bool:
+    """Give up the reserve of a folder; return True if there was one."""
+    try:
+        os.unlink(os.path.join(folder, _RESERVE))
+    except OSError:
+        return False
+    return True
+
+
 def write_whole(path: str, text: str, reserve: str) -> None:
     """Write a file whole or not at all, if need be with the room that is reserved in the folder ``reserve``.
 
@@ -155,8 +164,7 @@ def write_whole(path: str, text: str, reserve: str) -> None:
     except OSError as error:
         if not errors.is_full(error):
             raise
-        with contextlib.suppress(OSError):
-            os.unlink(os.path.join(reserve, _RESERVE))
+        release_reserve(reserve)
         _write(path, text)
 
 

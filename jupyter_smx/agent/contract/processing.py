@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping
 
 from jupyter_smx.agent.contract import platform_variables, script
-from jupyter_smx.agent.paths import input_folder
+from jupyter_smx.agent.paths import AWS_VARIABLES, input_folder
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import CompleteSpec
@@ -69,6 +69,12 @@ def _inputs(spec: CompleteSpec, host_info: HostInfo) -> List[Dict[str, Any]]:
     return found
 
 
+def _requested_variables(environment: Mapping[str, str]) -> Dict[str, str]:
+    """Return the variables of the request, without those that the front for clients of AWS added, as its key."""
+    added = {AWS_VARIABLES, *environment.get(AWS_VARIABLES, "").split(",")}
+    return {name: value for name, value in environment.items() if name not in added}
+
+
 def _job_config(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, Any]:
     outputs = [
         {
@@ -91,7 +97,7 @@ def _job_config(spec: CompleteSpec, host_info: HostInfo) -> Dict[str, Any]:
             "ContainerEntrypoint": _entrypoint(spec, host_info),
             "ContainerArguments": words or None,
         },
-        "Environment": spec["environment"],
+        "Environment": _requested_variables(spec["environment"]),
         "ProcessingInputs": _inputs(spec, host_info),
         "ProcessingOutputConfig": {"Outputs": outputs, "KmsKeyId": None},
         "ProcessingResources": {"ClusterConfig": {**cluster, "VolumeSizeInGB": _VOLUME, "VolumeKmsKeyId": None}},

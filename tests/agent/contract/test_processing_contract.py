@@ -103,6 +103,14 @@ def test_processingjobconfig_json_field_by_field(field: str, value: object) -> N
     assert configs()["config/processingjobconfig.json"][field] == value
 
 
+def test_the_configuration_lacks_the_variables_that_the_front_added() -> None:
+    """They have its secret key, and the request that SageMaker writes there has none of them."""
+    added = {"AWS_ACCESS_KEY_ID": "SMX", "AWS_SECRET_ACCESS_KEY": "s"}
+    environment = {"AWS_PROFILE": "own", **added, "JUPYTER_SMX_AWS": ",".join(added)}
+    found = configs(environment=environment)["config/processingjobconfig.json"]
+    assert found["Environment"] == {"AWS_PROFILE": "own"}
+
+
 @pytest.mark.parametrize("data_type", ["S3Prefix", "ManifestFile"])
 def test_a_channel_has_the_type_of_data_that_was_wished_and_code_is_a_folder(data_type: str) -> None:
     channels = [{**SPEC["channels"][0], "data_type": data_type}]

@@ -33,7 +33,7 @@ async def main():
         assert world.launch_counts(request.cluster) == {"algo-1": 1, "algo-2": 1}
         await world.new_engine().release(handle)
         log = (world.engine.spool_path(request.cluster, "algo-2") / job / "log").read_text()
-        print(json.dumps([log, record["exit_code"], mode, world.leftovers(request.cluster)]))
+        print(json.dumps([log.splitlines()[0], record["exit_code"], mode, world.leftovers(request.cluster)]))
     finally:
         await world.close()
 asyncio.run(main())
@@ -53,7 +53,7 @@ except RefusedError as told:
 def test_a_cluster_lives_and_leaves_although_the_job_locked_its_folders() -> None:
     with nobody.home() as home:
         told = nobody.run(PROLOGUE + LIFE, str(home), home=str(home))
-    assert told.startswith((f'["{nobody.NOBODY}\\n", 0, ', '["0\\n", 0, "namespace"'))
+    assert told.startswith((f'["{nobody.NOBODY}", 0, ', '["0", 0, "namespace"'))
     assert told.endswith(", []]\n")
 
 

@@ -78,15 +78,15 @@ class SlurmWithoutDatabase(FakeSlurm):
         raise NoAnswerError("sacct gave no answer.", transient=True)
 
 
-async def test_an_accounting_without_an_answer_costs_only_the_figures(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("state", "words"), [("TIMEOUT", "time limit"), ("CANCELLED", "The Slurm job was cancelled.")])
+async def test_an_accounting_without_an_answer_costs_only_the_figures(tmp_path: Path, state: str, words: str) -> None:
     slurm = SlurmWithoutDatabase()
     engine = engine_of(slurm, tmp_path)
     await acquire(engine)
-    for state, words in (("TIMEOUT", "time limit"), ("CANCELLED", "The Slurm job was cancelled.")):
-        slurm.jobs[0].state = state
-        reason = await engine.exit_reason("f00d", "algo-1")
-        assert words in reason
-        assert "It ran for" not in reason
+    slurm.jobs[0].state = state
+    reason = await engine.exit_reason("f00d", "algo-1")
+    assert words in reason
+    assert "It ran for" not in reason
 
 
 async def test_the_hosts_of_a_job_share_one_look_at_the_accounting(tmp_path: Path) -> None:

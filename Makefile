@@ -201,7 +201,7 @@ format: build ## write the code the way the linters want it
 	ruff format .
 	jlpm lint
 
-build/types.schema.json: $(STAMP) $(wildcard jupyter_smx/model/*.py) jupyter_smx/server/schema.py
+build/types.schema.json: $(STAMP) $(wildcard jupyter_smx/model/*.py jupyter_smx/model/*/*.py) jupyter_smx/server/schema.py
 	mkdir -p build
 	$(VENV)/bin/python -m jupyter_smx.server.schema > $@
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,10 +26,9 @@ def test_a_node_that_fails_frees_the_others_and_the_job_is_tried_once_more_elsew
     first = {*slurm_controller.pools()[0].machines}
     node = slurm.node(max(first))
     node.kill()
-    began = time.monotonic()
     try:
-        job.until(lambda seen: seen.attempt == 2, "Slurm noticed")
-        assert time.monotonic() - began < SLURMD_TIMEOUT + 15.0
+        # Slurm itself takes SLURMD_TIMEOUT and one of its rounds, which are long on a busy machine.
+        eventually_blocking(lambda: job.job().attempt == 2, "Slurm noticed", within=SLURMD_TIMEOUT + 2 * PATIENCE)
         eventually_blocking(lambda: job.runs() >= 3, "it began again", within=PATIENCE)
         assert "node of the allocation failed" in job.job().attempts[0].reason
         second = {*slurm_controller.pools()[0].machines}

@@ -10,7 +10,7 @@ import stat
 import tarfile
 from typing import Any, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent.errors import TEMPORARY, is_temporary
+from jupyter_smx.agent.errors import TEMPORARY, is_full, is_temporary
 from jupyter_smx.agent.paths import ARCHIVES, ML, format_name
 from jupyter_smx.agent.system.files import host_layout, rmtree, safe_open
 from jupyter_smx.agent.system.files.host_folder import is_folder
@@ -232,8 +232,8 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
 def stage_out(ml: str, outputs: List[Tuple[str, str]], job_folder: str, places: disk.DiskPaths) -> Dict[str, Any]:
     """Do the same as :func:`archive`, but leave no partial archive on errors; ``places`` are disks that may be full.
 
-    If a disk is full, read-only or fails, return ``{"later": message}``. Outputs that were moved already stay moved, so
-    a later call continues.
+    If a disk is full, read-only or fails, return ``{"later": message, "is_full": bool}``. Outputs that were moved
+    already stay moved, so a later call continues.
     """
     try:
         return archive(ml, outputs, job_folder)
@@ -242,7 +242,7 @@ def stage_out(ml: str, outputs: List[Tuple[str, str]], job_folder: str, places: 
         remove_partial_archives(job_folder)
         if not is_temporary(error):
             raise
-        return {"later": why}
+        return {"later": why, "is_full": is_full(error)}
     except Exception:
         remove_partial_archives(job_folder)
         raise

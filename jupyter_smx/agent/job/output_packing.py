@@ -56,9 +56,10 @@ class OutputPacking:
     @ends_job_on_error
     def _on_packed(self, on_end: OnEnd, result: Optional[Dict[str, Any]], error: str) -> None:
         task, self.task = self.task, None
-        later = (result or {}).get("later", "")
+        answer = result or {}
+        later = answer.get("later", "")
         # What filled a disk may be small in an archive, and then the reserve holds it and the record.
-        if later and disk.release_reserve(self._host.folder.spool):
+        if answer.get("is_full") and disk.release_reserve(self._host.folder.spool):
             self.start(on_end)
             return
         pause = self._wait.next_pause() if later else None

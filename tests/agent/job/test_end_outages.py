@@ -203,7 +203,7 @@ def test_what_cannot_be_looked_at_for_a_while_is_not_left_out(
         patch.setattr(os, "access", lambda path, *_more: path != failing_path)
         assert pack_outputs.has_work(os.fspath(tmp_path / "ml"), [], os.fspath(tmp_path / "job"))
         answer = pack_outputs.stage_out(os.fspath(tmp_path / "ml"), [], os.fspath(tmp_path / "job"), [])
-    assert answer == {"later": f"{os.strerror(number)}: {failing_path}."}
+    assert answer == {"later": f"{os.strerror(number)}: {failing_path}.", "is_full": False}
     answer = pack_outputs.stage_out(os.fspath(tmp_path / "ml"), [], os.fspath(tmp_path / "job"), [])
     assert ([each["name"] for each in answer["artifacts"]], answer["errors"]) == (["model.tar.gz"], [])
 

@@ -30,6 +30,8 @@ KEEP = "10m"
 MODULES = ("numpy", "sklearn.ensemble")
 RECEIVING = "\n".join([*(f"import {module}" for module in MODULES), "x = 1"])
 MAP_ITEMS = 300
+RATE_BLOCKS = 4
+"""Blocks of calls without pauses, each after one of bare interpreters."""
 
 
 def run(options: argparse.Namespace) -> None:
@@ -42,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
         print("a pool without imports")
         _print_round_trips({"python -c pass": _bare, 'train("pass"), result': lambda: _train(smx, "pass")}, count)
         _print_end(smx, count)
-        _print_rates(smx, options.jobs)
+        _print_rates(smx, count)
         _print_cpu(smx, options.jobs)
     if importlib.util.find_spec("sklearn"):
         with place():
@@ -107,16 +109,21 @@ def _print_end(smx: Any, count: int) -> None:
 
 def _print_rates(smx: Any, count: int) -> None:
     def jobs() -> None:
-        for _ in range(count):
+        for _ in range(count // RATE_BLOCKS):
             smx.train("pass", keep_alive=KEEP).wait()
 
     def items() -> None:
         smx.map(_identity, range(MAP_ITEMS), keep_alive=KEEP).results()
 
-    bare = count / _timed(lambda: [_bare() for _ in range(count)])
-    for name, done, call in (("jobs one after another", count, jobs), ("tasks of smx.map", MAP_ITEMS, items)):
-        rate = done / _timed(call)
-        print(f"  {name:30} {rate:6.1f} a second = {rate / bare:5.2f} of bare interpreters")
+    def bares() -> None:
+        for _ in range(count // RATE_BLOCKS):
+            _bare()
+
+    rates = (("jobs one after another", count, jobs), ("tasks of smx.map", RATE_BLOCKS * MAP_ITEMS, items))
+    for name, done, call in rates:
+        blocks = [(_timed(bares), _timed(call)) for _ in range(RATE_BLOCKS)]
+        bare, seconds = (sum(each) for each in zip(*blocks, strict=True))
+        print(f"  {name:30} {done / seconds:6.1f} a second = {done / seconds * bare / count:5.2f} of bare interpreters")
 
 
 def _print_cpu(smx: Any, count: int) -> None:

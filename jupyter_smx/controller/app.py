@@ -356,7 +356,7 @@ async def serve(app: ControllerApp) -> None:
         held.enter_context(protect_from_cleaners(folder.records))
         # Imported by the winner only, so that a second controller costs next to nothing.
         from jupyter_smx.controller.db.store import Store  # noqa: PLC0415
-        from jupyter_smx.controller.housekeeping import MIB, RetentionPolicy  # noqa: PLC0415
+        from jupyter_smx.controller.retention import MIB, RetentionPolicy  # noqa: PLC0415
         from jupyter_smx.controller.server import ControllerServer  # noqa: PLC0415
 
         engines = Engines(app)

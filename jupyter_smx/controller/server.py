@@ -22,7 +22,7 @@ from jupyter_smx.controller.environments.build_process import Installer
 from jupyter_smx.controller.environments.cache import EnvironmentCache
 from jupyter_smx.controller.errors import FencedError
 from jupyter_smx.controller.file_watch import FileWatch, Loss
-from jupyter_smx.controller.housekeeping import DEFAULT_RETENTION, Housekeeping
+from jupyter_smx.controller.retention import DEFAULT_RETENTION, Retention
 from jupyter_smx.controller.scheduling.engine_capabilities import slots_of
 from jupyter_smx.controller.scheduling.finalize import JobFinalizer
 from jupyter_smx.controller.scheduling.job_key import SECRET_FILE, JobKeys
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.controller.db.store import Store
-    from jupyter_smx.controller.housekeeping import RetentionPolicy
+    from jupyter_smx.controller.retention import RetentionPolicy
     from jupyter_smx.controller.singleton import ListenSocket
     from jupyter_smx.data_folder.location import DataFolder
     from jupyter_smx.engines.base import Engine
@@ -90,7 +90,7 @@ class ControllerServer:
         self._idle_exit = idle_exit
         self._log_signals = KeyedSignals()
         self.live_state = LiveState(store, limits, time.time, ChangeSignal(), engine_of=engine_of)
-        self._housekeeping = Housekeeping(self.live_state, data_dir, retention, time.time, engine_of)
+        self._retention = Retention(self.live_state, data_dir, retention, time.time, engine_of)
         front = FrontFolder(aws_socket_dir(data_dir))
         self._agents = Agents(self._on_agent_event, self._on_stream_closed, clock=time.time, front=front)
         self._progress_tracker = ProgressTracker(
@@ -177,7 +177,7 @@ class ControllerServer:
         await self._first_reconcile()
         listen_socket.publish()
         _log.info("controller started: pid=%d epoch=%d socket=%s", os.getpid(), self.store.epoch, listen_socket.path)
-        self._housekeeping.begin()
+        self._retention.begin()
         self._file_watch = FileWatch(self._data_dir)
         loop_task = asyncio.create_task(self._reconcile_loop(listen_socket), name="reconcile loop")
         # What is loaded now stays; the collector need not look at it again and again.
@@ -221,7 +221,7 @@ class ControllerServer:
         self.reconciler.close()
         await self.reconciler.preparation.settle()
         await self._log_collector.close()
-        await self._housekeeping.close()
+        await self._retention.close()
         await self._usage_recorder.close()
         await self._progress_tracker.close()
         await self._agents.close_all()
@@ -238,7 +238,7 @@ class ControllerServer:
                 self.store.check_owner()
                 self.reconciler.tick()
                 self._progress_tracker.tick()
-                self._housekeeping.tick()
+                self._retention.tick()
             except FencedError:
                 self.reconciler.on_fenced()
                 return

@@ -240,7 +240,7 @@ export class LogReader implements IDisposable {
       return false;
     }
     this._wait = waitAfterAnswer(this._wait, ask.wait, part.bytes.length);
-    this._hear(wish, part);
+    this._receive(wish, part);
     this._changed.emit();
     if (part.bytes.length > 0) {
       await sleep(PACE, signal);
@@ -248,7 +248,7 @@ export class LogReader implements IDisposable {
     return true;
   }
 
-  private _hear(wish: ReadTarget | null, part: ILogPart): void {
+  private _receive(wish: ReadTarget | null, part: ILogPart): void {
     const isAnother = this._isAnother(part);
     this._problem = null;
     this._latest = part;

@@ -27,8 +27,8 @@ import {
 import type { IJobsModel } from '../tokens';
 import { ArrayCounter } from './arrayCounter';
 import { ChangeExpectation } from './changeExpectation';
-import { isStatusChange } from './eventHints';
 import { nextCursor, PAGE, readListing } from './listing';
+import { isStatusChange } from './statusChange';
 
 export const CHANGE_SCHEMA = 'https://events.jupyter.org/jupyter_smx/change/v1';
 

@@ -5,11 +5,11 @@ import type { Event } from '@jupyterlab/services';
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { isStatusChange } from '../model/eventHints';
 import { CHANGE_SCHEMA } from '../model/jobsModel';
+import { isStatusChange } from '../model/statusChange';
 import type { IJobsModel } from '../tokens';
 import { DesktopNotifications } from './desktopNotifications';
-import { EventSocket } from './eventSocket';
+import { HiddenTabSocket } from './hiddenTabSocket';
 import { DO_NOT_DISTURB_PLUGIN, NotificationSettings } from './notificationSettings';
 import { Notifier } from './notifier';
 import { PermissionPrompt } from './permissionPrompt';
@@ -65,10 +65,10 @@ export async function startNotifier(options: INotifyOptions): Promise<INotificat
     settings,
     offer: () => permissionPrompt.offer(),
     openSocket: () =>
-      new EventSocket({
+      new HiddenTabSocket({
         settings: serverSettings,
         onOpen: () => void model.catchUp(),
-        onEvent: event => hear(event, model)
+        onEvent: event => onEvent(event, model)
       })
   });
   window.addEventListener('storage', event => {
@@ -79,8 +79,8 @@ export async function startNotifier(options: INotifyOptions): Promise<INotificat
   return { notifier, permissionPrompt };
 }
 
-/** Read the truth where a hint says that there is more of it. */
-function hear(event: Event.Emission, model: IJobsModel): void {
+/** Request what changed, if an event says that something did. */
+function onEvent(event: Event.Emission, model: IJobsModel): void {
   if (event.schema_id !== CHANGE_SCHEMA) {
     return;
   }

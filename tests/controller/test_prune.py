@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.controller.housekeeping import prune_hosts, rotate_log
+from jupyter_smx.controller.retention import prune_hosts, rotate_log
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from records import finished
 from serving import Answer, Unix, World
 
 from jupyter_smx import controller_launch_errors
-from jupyter_smx.controller import housekeeping, server
+from jupyter_smx.controller import retention, server
 from jupyter_smx.controller.errors import RecordsError
 from jupyter_smx.controller.singleton import ListenSocket
 from jupyter_smx.testing.eventually import eventually
@@ -99,9 +99,9 @@ async def test_nobody_waits_while_old_folders_are_thrown_away_and_it_is_done_onc
     unserved: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = SlowDisk()
-    monkeypatch.setattr(housekeeping, "prune_hosts", disk.prune_hosts)
-    monkeypatch.setattr(housekeeping, "CLEAN_FIRST", 0.0)
-    monkeypatch.setattr(housekeeping, "CLEAN_EVERY", 0.0)
+    monkeypatch.setattr(retention, "prune_hosts", disk.prune_hosts)
+    monkeypatch.setattr(retention, "CLEAN_FIRST", 0.0)
+    monkeypatch.setattr(retention, "CLEAN_EVERY", 0.0)
     looks = looks_at_jobs(unserved, monkeypatch)
     try:
         await serve(unserved)
@@ -119,9 +119,9 @@ async def test_folders_of_hosts_go_also_where_an_engine_has_its_own(
 ) -> None:
     unserved.engine.folder = tmp_path / "elsewhere"
     looked: set[Path] = set()
-    monkeypatch.setattr(housekeeping, "prune_hosts", lambda place, *_: looked.add(place) or [])
-    monkeypatch.setattr(housekeeping, "CLEAN_FIRST", 0.0)
-    monkeypatch.setattr(housekeeping, "CLEAN_EVERY", 0.0)
+    monkeypatch.setattr(retention, "prune_hosts", lambda place, *_: looked.add(place) or [])
+    monkeypatch.setattr(retention, "CLEAN_FIRST", 0.0)
+    monkeypatch.setattr(retention, "CLEAN_EVERY", 0.0)
     monkeypatch.setattr(server, "TICK", 0.01)
     await serve(unserved)
     await eventually(lambda: looked == {tmp_path / "clusters"}, "there is nothing of the engine's yet")
@@ -134,7 +134,7 @@ async def test_who_starts_a_controller_does_not_wait_for_old_folders(
 ) -> None:
     disk = SlowDisk()
     disk.go_on.set()
-    monkeypatch.setattr(housekeeping, "prune_hosts", disk.prune_hosts)
+    monkeypatch.setattr(retention, "prune_hosts", disk.prune_hosts)
     looks = looks_at_jobs(unserved, monkeypatch)
     await serve(unserved)
     await eventually(lambda: len(looks) > 5, "jobs are looked at")
@@ -146,9 +146,9 @@ async def test_what_goes_wrong_with_old_folders_is_said_and_tried_again(
 ) -> None:
     disk = SlowDisk(RuntimeError("a strange disk"))
     disk.go_on.set()
-    monkeypatch.setattr(housekeeping, "prune_hosts", disk.prune_hosts)
-    monkeypatch.setattr(housekeeping, "CLEAN_FIRST", 0.0)
-    monkeypatch.setattr(housekeeping, "CLEAN_EVERY", 0.0)
+    monkeypatch.setattr(retention, "prune_hosts", disk.prune_hosts)
+    monkeypatch.setattr(retention, "CLEAN_FIRST", 0.0)
+    monkeypatch.setattr(retention, "CLEAN_EVERY", 0.0)
     monkeypatch.setattr(server, "TICK", 0.01)
     running = await serve(unserved)
     await eventually(lambda: caplog.text.count("a strange disk") > 1, "it is said twice")
@@ -159,8 +159,8 @@ async def test_a_controller_that_ends_leaves_no_cleaning_behind(
     unserved: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = SlowDisk()
-    monkeypatch.setattr(housekeeping, "prune_hosts", disk.prune_hosts)
-    monkeypatch.setattr(housekeeping, "CLEAN_FIRST", 0.0)
+    monkeypatch.setattr(retention, "prune_hosts", disk.prune_hosts)
+    monkeypatch.setattr(retention, "CLEAN_FIRST", 0.0)
     try:
         running = await serve(unserved)
         await eventually(lambda: disk.asked == 1, "it has begun")

@@ -37,7 +37,7 @@ BORDERS = {
     "jupyter_smx/controller/agents/channels.py": "an error of one connection must not leave its client without an end",
     "jupyter_smx/controller/agents/stream.py": "one bad event must not deafen the stream",
     "jupyter_smx/controller/app.py": "the administrator's configuration file is code",
-    "jupyter_smx/controller/housekeeping.py": "a chore that nobody waits for, which is done again in its turn",
+    "jupyter_smx/controller/retention.py": "a chore for which no user waits, and which is done again in its turn",
     "jupyter_smx/controller/telemetry/progress_tracker.py": "a log may say anything, and no outcome may depend on it",
     "jupyter_smx/controller/server.py": "one bad record must not end all others' jobs",
     "jupyter_smx/controller/errors.py": "an engine or the system may raise anything, and no job may wait for ever",

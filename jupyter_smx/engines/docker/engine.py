@@ -36,8 +36,8 @@ from jupyter_smx.engines.docker.teardown import exit_reasons, list_containers, r
 from jupyter_smx.engines.machine import request_validation
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.engines.machine.copy_workers import CopyWorkers
-from jupyter_smx.engines.machine.host_sweeps import HostSweeps
 from jupyter_smx.engines.machine.launch_hosts import launch_all
+from jupyter_smx.engines.machine.released_hosts import ReleasedHosts
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.model.redaction import redact_values
@@ -154,7 +154,7 @@ class DockerEngine(Engine):
         self._builder: ImageBuilder | None = None
         self._preflight: Preflight | None = None
         self._copy_workers = CopyWorkers()
-        self._sweeps = HostSweeps(self.log)
+        self._released_hosts = ReleasedHosts(self.log)
         self._users = users.ContainerUser(str(self.user))
 
     @property
@@ -574,4 +574,4 @@ class DockerEngine(Engine):
         folders, away = await asyncio.to_thread(self._folders.try_to_close, cluster)
         if away is not None:
             raise self._folders.release_error(cluster, away) from away
-        await asyncio.to_thread(self._sweeps.sweep, cluster, folders)
+        await asyncio.to_thread(self._released_hosts.remove, cluster, folders)

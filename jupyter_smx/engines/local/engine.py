@@ -46,8 +46,8 @@ from jupyter_smx.engines.machine.host_folder import (
     handle_data,
     host_names,
 )
-from jupyter_smx.engines.machine.host_sweeps import HostSweeps
 from jupyter_smx.engines.machine.launch_hosts import launch_all
+from jupyter_smx.engines.machine.released_hosts import ReleasedHosts
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle, HostHandle
 from jupyter_smx.model.text import format_duration
@@ -127,7 +127,7 @@ class LocalEngine(Engine):
         """Clusters that a release killed and could not record yet."""
         off = "" if self.apply_limits else "LocalEngine.apply_limits is off"
         self._limits = LocalLimits(self._folders.clusters, off)
-        self._sweeps = HostSweeps(self.log)
+        self._released_hosts = ReleasedHosts(self.log)
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         """Return the command for each host, and the ``host.json`` that it would read; pure."""
@@ -429,7 +429,7 @@ class LocalEngine(Engine):
         self._released.discard(handle.cluster)
         if groups:
             self.log.warning("cluster=%s released: %s", handle.cluster, groups)
-        self._sweeps.sweep(handle.cluster, folders)
+        self._released_hosts.remove(handle.cluster, folders)
 
     def _host_names(self, handle: Handle) -> set[str]:
         """Name the hosts of a cluster, as its handle and its folder have them, also on a disk that refuses writes."""

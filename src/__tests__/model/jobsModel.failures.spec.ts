@@ -6,11 +6,11 @@ import type { IOpenModel } from '../fixtures/fakeServer';
 import { openModel, settled } from '../fixtures/fakeServer';
 
 describe('the model in trouble', () => {
-  let { server, page, hear, model } = {} as IOpenModel;
+  let { server, page, emitEvent, model } = {} as IOpenModel;
 
   beforeEach(() => {
     jest.useFakeTimers();
-    ({ server, page, hear, model } = openModel());
+    ({ server, page, emitEvent, model } = openModel());
   });
 
   afterEach(() => {
@@ -60,10 +60,10 @@ describe('the model in trouble', () => {
     await model.refresh();
     server.asked = [];
     for (let i = 0; i < 100; i++) {
-      hear(server.happen({ job: job(i) }));
+      emitEvent(server.happen({ job: job(i) }));
       await jest.advanceTimersByTimeAsync(100);
     }
-    hear(0, 'reset');
+    emitEvent(0, 'reset');
     await settled();
     expect(server.asked).toEqual([]);
     await jest.advanceTimersByTimeAsync(600_000);
@@ -121,7 +121,7 @@ describe('the model in trouble', () => {
   it('polls as seldom while a job goes on if events come', async () => {
     server.jobList = [job(1)];
     await model.refresh();
-    hear(server.happen({ job: job(1) }));
+    emitEvent(server.happen({ job: job(1) }));
     await settled();
     server.asked = [];
     await jest.advanceTimersByTimeAsync(22_000);
@@ -142,7 +142,7 @@ describe('the model in trouble', () => {
   it('reads at once, and then often for a minute, when a card shows a job that is not listed', async () => {
     let now = 1000;
     model.dispose();
-    ({ server, page, hear, model } = openModel(() => now));
+    ({ server, page, emitEvent, model } = openModel(() => now));
     await model.refresh();
     server.asked = [];
     model.expectJob('job-1', '');

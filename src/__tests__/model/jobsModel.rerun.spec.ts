@@ -4,11 +4,11 @@ import type { IOpenModel } from '../fixtures/fakeServer';
 import { openModel, settled } from '../fixtures/fakeServer';
 
 describe('the model', () => {
-  let { server, page, hear, model } = {} as IOpenModel;
+  let { server, page, emitEvent, model } = {} as IOpenModel;
 
   beforeEach(() => {
     jest.useFakeTimers();
-    ({ server, page, hear, model } = openModel());
+    ({ server, page, emitEvent, model } = openModel());
   });
 
   afterEach(() => {
@@ -21,7 +21,7 @@ describe('the model', () => {
 
   /** Change a task and send the event. */
   async function change(index: number): Promise<void> {
-    hear(server.happen({ job: task(index) }));
+    emitEvent(server.happen({ job: task(index) }));
     await settled();
   }
 

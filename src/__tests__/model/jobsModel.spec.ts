@@ -5,11 +5,11 @@ import type { IOpenModel } from '../fixtures/fakeServer';
 import { openModel, settled } from '../fixtures/fakeServer';
 
 describe('the model', () => {
-  let { server, page, bus, hear, model } = {} as IOpenModel;
+  let { server, page, bus, emitEvent, model } = {} as IOpenModel;
 
   beforeEach(() => {
     jest.useFakeTimers();
-    ({ server, page, bus, hear, model } = openModel());
+    ({ server, page, bus, emitEvent, model } = openModel());
   });
 
   afterEach(() => {
@@ -70,7 +70,7 @@ describe('the model', () => {
     void model.loadMore();
     server.gate = null;
     server.jobList.unshift(completed(1501));
-    hear(server.happen({ job: completed(1501) }));
+    emitEvent(server.happen({ job: completed(1501) }));
     await settled();
     // The list ends with another job now, so the request is for what comes before that one.
     void model.loadMore();
@@ -114,7 +114,7 @@ describe('the model', () => {
     if (where === 'here') {
       await model.remove(task);
     }
-    hear(server.happen({ deleted: task.id }));
+    emitEvent(server.happen({ deleted: task.id }));
     await jest.advanceTimersByTimeAsync(1000);
     expect(model.state.arrays.get('a1')?.counts.completed).toBe(1);
   });
@@ -130,7 +130,7 @@ describe('the model', () => {
   it('requests the changes when an event announces them', async () => {
     await model.refresh();
     server.asked = [];
-    hear(server.happen({ job: job(1) }));
+    emitEvent(server.happen({ job: job(1) }));
     await settled();
     expect(server.asked).toEqual(['changes since 0']);
     expect(model.state.jobs.has('job-1')).toBe(true);
@@ -140,7 +140,7 @@ describe('the model', () => {
     await model.refresh();
     server.happen({ job: job(1) });
     server.happen({ job: job(2) });
-    hear(server.happen({ pool: pool(1) }));
+    emitEvent(server.happen({ pool: pool(1) }));
     await settled();
     expect([model.state.jobs.size, model.state.pools.size, model.state.seq]).toEqual([2, 1, 3]);
   });
@@ -149,7 +149,7 @@ describe('the model', () => {
     server.seq = 5;
     await model.refresh();
     server.asked = [];
-    hear(5);
+    emitEvent(5);
     bus.emit({
       schema_id: 'https://events.jupyter.org/jupyter_server/contents_service/v1',
       seq: 9
@@ -160,10 +160,10 @@ describe('the model', () => {
 
   it('trusts no event: a forged number shows nothing that the server does not have', async () => {
     await model.refresh();
-    hear(1_000_000);
+    emitEvent(1_000_000);
     await settled();
     expect(model.state.seq).toBe(0);
-    hear(server.happen({ job: job(1) }));
+    emitEvent(server.happen({ job: job(1) }));
     await settled();
     expect(model.state.jobs.has('job-1')).toBe(true);
   });
@@ -174,7 +174,7 @@ describe('the model', () => {
     let open = (): void => undefined;
     server.gate = new Promise(resolve => (open = resolve));
     for (let i = 0; i < 500; i++) {
-      hear(server.happen({ job: job(i) }));
+      emitEvent(server.happen({ job: job(i) }));
     }
     await settled();
     expect(server.asked).toEqual(['changes since 0']);
@@ -191,7 +191,7 @@ describe('the model', () => {
     for (let i = 0; i < 5; i++) {
       server.happen({ job: job(i) });
     }
-    hear(5);
+    emitEvent(5);
     await settled();
     expect(server.asked).toEqual(['changes since 0', 'changes since 2', 'changes since 4']);
     expect(model.state.jobs.size).toBe(5);
@@ -200,12 +200,12 @@ describe('the model', () => {
   it('lists again on a reset, by event or by answer', async () => {
     await model.refresh();
     server.asked = [];
-    hear(0, 'reset');
+    emitEvent(0, 'reset');
     await settled();
     expect(server.asked).toEqual(['controller', 'jobs', 'pools']);
     server.asked = [];
     server.reset = true;
-    hear(server.happen({ job: job(1) }));
+    emitEvent(server.happen({ job: job(1) }));
     await settled();
     expect(server.asked).toEqual(['changes since 0', 'controller', 'jobs', 'pools']);
   });
@@ -214,10 +214,10 @@ describe('the model', () => {
     await model.refresh();
     let open = (): void => undefined;
     server.gate = new Promise(resolve => (open = resolve));
-    hear(server.happen({ job: job(1) }));
+    emitEvent(server.happen({ job: job(1) }));
     await settled();
-    hear(0, 'reset');
-    hear(server.happen({ job: job(2) }));
+    emitEvent(0, 'reset');
+    emitEvent(server.happen({ job: job(2) }));
     server.asked = [];
     open();
     await settled();
@@ -242,7 +242,7 @@ describe('the model', () => {
     model.ended.connect((_, jobs) => ended.push(...jobs.map(one => one.id)));
     server.jobList = [job(1), completed(9)];
     await model.refresh();
-    hear(server.happen({ job: completed(1) }));
+    emitEvent(server.happen({ job: completed(1) }));
     await settled();
     server.jobList = [completed(1), completed(9)];
     await model.refresh();
@@ -277,7 +277,7 @@ describe('the model', () => {
       1
     ]);
     server.running = true;
-    hear(0, 'reset');
+    emitEvent(0, 'reset');
     await settled();
     expect(model.state.connectionStatus).toBe('ready');
   });
@@ -324,7 +324,7 @@ describe('the model', () => {
     await model.refresh();
     server.asked = [];
     model.dispose();
-    hear(server.happen({ job: job(1) }));
+    emitEvent(server.happen({ job: job(1) }));
     page.show();
     await settled();
     expect(server.asked).toEqual([]);

@@ -4,7 +4,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../../commands/commandIds';
 import { DesktopNotifications } from '../../notifications/desktopNotifications';
-import { EventSocket } from '../../notifications/eventSocket';
+import { HiddenTabSocket } from '../../notifications/hiddenTabSocket';
 import { PermissionPrompt } from '../../notifications/permissionPrompt';
 import type { IStorage } from '../../notifications/storage';
 import { completed, job, pool } from '../fixtures/examples';
@@ -215,7 +215,7 @@ describe('the line to the event bus', () => {
       WebSocket: Socket as unknown as typeof WebSocket
     });
     const [onOpen, onEvent] = [jest.fn(), jest.fn()];
-    const line = new EventSocket({ settings, onOpen, onEvent });
+    const line = new HiddenTabSocket({ settings, onOpen, onEvent });
     expect(Socket.made[0].url).toBe('ws://127.0.0.1/user/x/api/events/subscribe?token=a%20b');
     Socket.made[0].onopen();
     Socket.made[0].onmessage({ data: '{"schema_id":"s","seq":1}' });

@@ -37,12 +37,12 @@ describe('the model of a hidden tab', () => {
     model.ended.connect((_, jobs) => ended.push(...jobs.map(one => one.id)));
     await model.refresh();
     page.turn('hidden');
-    const hear = (seq: number, status: string): void =>
+    const emitEvent = (seq: number, status: string): void =>
       bus.emit({ schema_id: CHANGE_SCHEMA, seq, kind: 'job', id: 'job-1', status });
-    hear(1, 'InProgress');
+    emitEvent(1, 'InProgress');
     await new Promise(resolve => setTimeout(resolve));
     expect(asked).toEqual([]);
-    hear(2, 'Completed');
+    emitEvent(2, 'Completed');
     await new Promise(resolve => setTimeout(resolve));
     expect(asked).toEqual([0]);
     expect(ended).toEqual(['job-1']);

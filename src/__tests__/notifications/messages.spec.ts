@@ -1,6 +1,6 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { isStatusChange } from '../../model/eventHints';
+import { isStatusChange } from '../../model/statusChange';
 import {
   formatDesktopNotification,
   formatEnded,
@@ -202,15 +202,15 @@ describe('answers', () => {
   });
 });
 
-describe('a hint', () => {
+describe('an event', () => {
   const state = applyListing(EMPTY_STATE, [job(1)], [], 1).state;
-  const hint = (fields: object): boolean => isStatusChange({ schema_id: 's', ...fields }, state);
+  const isNews = (fields: object): boolean => isStatusChange({ schema_id: 's', ...fields }, state);
 
   it('is worth a request in a hidden tab if it is about more than progress', () => {
-    expect(hint({ kind: 'job', id: 'job-1', status: 'InProgress' })).toBe(false);
-    expect(hint({ kind: 'job', id: 'job-1', status: 'Completed' })).toBe(true);
-    expect(hint({ kind: 'job', id: 'job-2', status: 'InProgress' })).toBe(true);
-    expect(hint({ kind: 'pool', id: 'pool-1', status: 'Available' })).toBe(true);
-    expect(hint({ kind: 'reset' })).toBe(true);
+    expect(isNews({ kind: 'job', id: 'job-1', status: 'InProgress' })).toBe(false);
+    expect(isNews({ kind: 'job', id: 'job-1', status: 'Completed' })).toBe(true);
+    expect(isNews({ kind: 'job', id: 'job-2', status: 'InProgress' })).toBe(true);
+    expect(isNews({ kind: 'pool', id: 'pool-1', status: 'Available' })).toBe(true);
+    expect(isNews({ kind: 'reset' })).toBe(true);
   });
 });

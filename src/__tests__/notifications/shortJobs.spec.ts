@@ -104,7 +104,7 @@ describe('a job that is over at once', () => {
   it.each([
     ['one after the other', 600],
     ['at the same moment', 0]
-  ])('is told by one of two hidden pages that hear of it %s', async (_, apart) => {
+  ])('is told by one of two hidden pages that get its event %s', async (_, apart) => {
     const shared = { memory: new FakeStorage(), locks: new FakeLocks() };
     const pages = [await openPage(shared), await openPage(shared)];
     for (const tab of pages) {
@@ -127,7 +127,7 @@ describe('a job that is over at once', () => {
     await turned(tab, 'hidden');
     tab.server.seq = 7;
     tab.server.jobList = [completed(1)];
-    tab.hear(7, 'reset');
+    tab.emitEvent(7, 'reset');
     await settled();
     expect(titles()).toEqual(['train-digits-1 completed after 1 min 40 s']);
   });

@@ -280,7 +280,7 @@ async def test_a_controller_that_was_replaced_leaves_although_nobody_asks_it_any
     running = asyncio.create_task(world.service.run(ListenSocket(world.socket), world.stop))
     # When it has nothing left to write, no write can tell it.
     await eventually(
-        lambda: world.service._housekeeping._writes_moved == world.service.store.writes > 1, "it has tidied up"
+        lambda: world.service._retention._writes_moved == world.service.store.writes > 1, "it has tidied up"
     )
     newer = Store.open(tmp_path / "smx.sqlite")
     await asyncio.wait_for(running, 10)

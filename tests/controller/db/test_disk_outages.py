@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.controller import errors, housekeeping
+from jupyter_smx.controller import errors, retention
 from jupyter_smx.controller.clock import ClockOffset
 from jupyter_smx.controller.db import reserve
 from jupyter_smx.controller.db.connection import unwritable_error
 from jupyter_smx.controller.db.reserve import Reserve
-from jupyter_smx.controller.housekeeping import DEFAULT_RETENTION, Housekeeping
+from jupyter_smx.controller.retention import DEFAULT_RETENTION, Retention
 from jupyter_smx.controller.transfer import host_spool
 from jupyter_smx.controller.transfer.job_folder import StagingError, wrap_disk_errors
 from jupyter_smx.engines import untrusted_files
@@ -346,16 +346,16 @@ async def test_a_long_log_of_killed_controllers_is_moved_although_writes_go_on(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of them was killed within seconds, so that the log grew by all that they wrote."""
-    monkeypatch.setattr(housekeeping, "LONG_LOG", 64 << 10)
-    monkeypatch.setattr(housekeeping, "MANY_WRITES", 10**9)
+    monkeypatch.setattr(retention, "LONG_LOG", 64 << 10)
+    monkeypatch.setattr(retention, "MANY_WRITES", 10**9)
     live_state: Any = SimpleNamespace(store=store, clusters={}, monotonic=lambda: 0.0)
 
-    def keeper() -> Housekeeping:
-        return Housekeeping(live_state, tmp_path, DEFAULT_RETENTION, lambda: 0.0, lambda _name: None)  # type: ignore[arg-type, return-value]
+    def keeper() -> Retention:
+        return Retention(live_state, tmp_path, DEFAULT_RETENTION, lambda: 0.0, lambda _name: None)  # type: ignore[arg-type, return-value]
 
-    def write_and_tick(housekeeping: Housekeeping) -> None:
+    def write_and_tick(chores: Retention) -> None:
         store.write(clock=ClockOffset("boot", 1.0))
-        housekeeping.tick()
+        chores.tick()
 
     moves: list[bool] = []
     move = store.checkpoint
@@ -364,7 +364,7 @@ async def test_a_long_log_of_killed_controllers_is_moved_although_writes_go_on(
     for _ in range(50):
         write_and_tick(early)
     assert moves == [], "between its own writes it moves nothing"
-    assert store.log_size() > housekeeping.LONG_LOG
+    assert store.log_size() > retention.LONG_LOG
     later = keeper()
     await eventually(lambda: write_and_tick(later) or moves, "the log is moved")
     await early.close()
@@ -376,7 +376,7 @@ async def test_on_a_full_disk_the_log_is_moved_with_the_room_of_the_reserve_befo
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live_state = SimpleNamespace(store=store, clusters={}, monotonic=lambda: 0.0)
-    keeper = Housekeeping(live_state, tmp_path, DEFAULT_RETENTION, lambda: 0.0, lambda _name: None)  # type: ignore[arg-type]
+    keeper = Retention(live_state, tmp_path, DEFAULT_RETENTION, lambda: 0.0, lambda _name: None)  # type: ignore[arg-type]
     move, prune, moved = store.checkpoint, store.prune_events, threading.Event()
     full = system_error(errno.ENOSPC)
 
@@ -393,7 +393,7 @@ async def test_on_a_full_disk_the_log_is_moved_with_the_room_of_the_reserve_befo
 
     monkeypatch.setattr(store, "checkpoint", checkpoint)
     monkeypatch.setattr(store, "prune_events", prune_events)
-    monkeypatch.setattr(housekeeping, "LONG_LOG", 1 << 10)
+    monkeypatch.setattr(retention, "LONG_LOG", 1 << 10)
     store.reserve.restore()
     monkeypatch.setattr(store.reserve, "restore", lambda: None)  # as on a disk that is full
     store.write(clock=ClockOffset("boot", 1.0))

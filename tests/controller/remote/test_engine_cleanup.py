@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.controller import housekeeping
-from jupyter_smx.controller.housekeeping import Housekeeping, RetentionPolicy
+from jupyter_smx.controller import retention
+from jupyter_smx.controller.retention import Retention, RetentionPolicy
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing.fakes.fake_engine import FakeUnsharedEngine
 from jupyter_smx.testing.simulation.simulation import Simulation
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jupyter_smx.testing.fakes.fake_world import FakeWorld
 
 KEPT = 5_000.0
-HOUR = housekeeping.CLEAN_EVERY
+HOUR = retention.CLEAN_EVERY
 
 
 class Leftovers(FakeUnsharedEngine):
@@ -52,9 +52,9 @@ def sim() -> Iterator[Simulation]:
 
 
 @pytest.fixture
-def chores(sim: Simulation) -> Housekeeping:
+def chores(sim: Simulation) -> Retention:
     policy = RetentionPolicy(ended_hosts=KEPT)
-    made = Housekeeping(sim.controller.live_state, sim.folder, policy, sim.world.clock, lambda _name: sim.engine)
+    made = Retention(sim.controller.live_state, sim.folder, policy, sim.world.clock, lambda _name: sim.engine)
     made.begin()
     return made
 
@@ -64,30 +64,30 @@ def engine(sim: Simulation) -> Leftovers:
     return sim.engine
 
 
-def pass_time(sim: Simulation, chores: Housekeeping, seconds: float) -> None:
+def pass_time(sim: Simulation, chores: Retention, seconds: float) -> None:
     sim.pass_time(seconds)
     sim.call(chores.tick)
     sim.pass_time(1)
 
 
 def test_results_of_clusters_that_ended_long_ago_or_have_no_record_are_deleted(
-    sim: Simulation, chores: Housekeeping
+    sim: Simulation, chores: Retention
 ) -> None:
     old = sim.job(sim.run_to_end()).cluster
     live = sim.submit()
     sim.pass_time(1)
     engine(sim).left = {old, sim.job(live).cluster, "no-record"}
-    pass_time(sim, chores, housekeeping.CLEAN_FIRST)
+    pass_time(sim, chores, retention.CLEAN_FIRST)
     assert engine(sim).left == {old, sim.job(live).cluster}
     pass_time(sim, chores, KEPT)
     assert engine(sim).left == {sim.job(live).cluster}
     sim.end_job(live)
 
 
-def test_hosts_without_a_record_are_ended_once_an_hour(sim: Simulation, chores: Housekeeping) -> None:
+def test_hosts_without_a_record_are_ended_once_an_hour(sim: Simulation, chores: Retention) -> None:
     job = sim.submit()
     sim.pass_time(1)
-    pass_time(sim, chores, housekeeping.CLEAN_FIRST)
+    pass_time(sim, chores, retention.CLEAN_FIRST)
     pass_time(sim, chores, HOUR / 2)
     assert engine(sim).swept == [[sim.job(job).cluster]]
     pass_time(sim, chores, HOUR / 2)
@@ -95,11 +95,11 @@ def test_hosts_without_a_record_are_ended_once_an_hour(sim: Simulation, chores: 
     sim.end_job(job)
 
 
-def test_an_engine_that_is_away_is_asked_again(sim: Simulation, chores: Housekeeping) -> None:
+def test_an_engine_that_is_away_is_asked_again(sim: Simulation, chores: Retention) -> None:
     job = sim.submit()
     sim.pass_time(1)
     engine(sim).is_away = True
-    pass_time(sim, chores, housekeeping.CLEAN_FIRST)
+    pass_time(sim, chores, retention.CLEAN_FIRST)
     engine(sim).is_away = False
     pass_time(sim, chores, HOUR)
     assert len(engine(sim).swept) == 1

@@ -13,7 +13,7 @@ import nobody
 import pytest
 
 from jupyter_smx.agent.system.files import host_layout, short_path
-from jupyter_smx.controller.housekeeping import prune_hosts
+from jupyter_smx.controller.retention import prune_hosts
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.engines.machine.host_folder import HostFolder, host_names
 from jupyter_smx.model.errors import UnavailableError

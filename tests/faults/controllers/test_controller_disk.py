@@ -60,7 +60,7 @@ def small_world(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def fill_and_submit(world: World, disk: Disk, counts: list[int]) -> None:
-    """Submit until that is refused, with the number of jobs before each: housekeeping may just have given room back."""
+    """Submit until that is refused, with the number of jobs before each: retention may just have given room back."""
     for _ in range(8):
         counts.append(len(world.client.jobs(100)))
         disk.fill()

@@ -15,7 +15,7 @@ from msgspec import Struct
 from jupyter_smx.agent.system.files import rmtree
 from jupyter_smx.controller.errors import FencedError, RecordsError, is_records_disk_full
 from jupyter_smx.controller.transfer.unused_payloads import delete_unused_payloads
-from jupyter_smx.engines.machine.host_sweeps import sweep_released
+from jupyter_smx.engines.machine.released_hosts import remove_released
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class RetentionPolicy(Struct, frozen=True, kw_only=True):
 DEFAULT_RETENTION = RetentionPolicy()
 
 
-class Housekeeping:
+class Retention:
     """Two background jobs, each run once at a time and outside the event loop; ``tick`` starts those that are due.
 
     ``clock`` returns seconds since the epoch, to compare with the times of files.
@@ -149,7 +149,7 @@ class Housekeeping:
         in_use = {*self._live_state.clusters, *(job.cluster for job in jobs.values())}
         old = now - self._retention.ended_hosts
         for place in self._cluster_folders():
-            await asyncio.to_thread(sweep_released, place)
+            await asyncio.to_thread(remove_released, place)
             for cluster in await asyncio.to_thread(prune_hosts, place, in_use, old):
                 _log.info("cluster=%s host folders deleted", cluster)
         await asyncio.to_thread(rotate_log, self._data_dir / "controller.log", self._retention.log)

@@ -17,10 +17,10 @@ PATIENCE = 3.0
 """Seconds that a release waits for the deletion of files."""
 
 
-class HostSweeps:
+class ReleasedHosts:
     """Removes files of hosts that have ended; what takes longer than ``patience`` seconds goes on in a thread.
 
-    The thread ends with the process, and the next controller removes the rest by :func:`sweep_released`.
+    The thread ends with the process, and the next controller removes the rest by :func:`remove_released`.
     """
 
     def __init__(self, log: logging.Logger, patience: float = PATIENCE) -> None:
@@ -29,7 +29,7 @@ class HostSweeps:
         self._lock = threading.Lock()
         self._threads: dict[str, threading.Thread] = {}
 
-    def sweep(self, cluster: str, folders: Sequence[HostFolder]) -> None:
+    def remove(self, cluster: str, folders: Sequence[HostFolder]) -> None:
         """Remove sockets, links and control groups of a cluster's hosts, then their files. Blocks ``patience`` seconds.
 
         A repeated call waits for the deletion that is under way.
@@ -40,14 +40,16 @@ class HostSweeps:
             thread = self._threads.get(cluster)
             if thread is None:
                 arguments = (cluster, [*folders])
-                thread = threading.Thread(target=self._remove, args=arguments, name=f"sweep {cluster}", daemon=True)
+                thread = threading.Thread(
+                    target=self._remove_files, args=arguments, name=f"remove {cluster}", daemon=True
+                )
                 self._threads[cluster] = thread
                 thread.start()
         thread.join(self._patience)
         if thread.is_alive():
             self._log.info("cluster=%s released: the deletion of its many files continues", cluster)
 
-    def _remove(self, cluster: str, folders: Sequence[HostFolder]) -> None:
+    def _remove_files(self, cluster: str, folders: Sequence[HostFolder]) -> None:
         try:
             for folder in folders:
                 self._warn(cluster, folder.remove_files())
@@ -60,7 +62,7 @@ class HostSweeps:
             self._log.warning("cluster=%s released: %s", cluster, problem)
 
 
-def sweep_released(clusters: Path) -> None:
+def remove_released(clusters: Path) -> None:
     """Remove files of released hosts in a folder of clusters, if the process that released them ended before. Blocks.
 
     What cannot be removed is tried again with the whole folder, when the cluster is old.

@@ -1,26 +1,26 @@
-// A line to Jupyter's event bus of a tab's own, for while it is hidden.
+// A connection to Jupyter's event bus of a hidden tab's own.
 
 import { URLExt } from '@jupyterlab/coreutils';
 import type { Event, ServerConnection } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 
-/** Milliseconds until a lost line is tried again: each time twice as long, up to half a minute. */
+/** Milliseconds until a lost connection is tried again: each time twice as long, up to half a minute. */
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
 
-export interface IEventSocketOptions {
+export interface IHiddenTabSocketOptions {
   settings: ServerConnection.ISettings;
-  /** The line is there, and what came before was not heard. */
+  /** The connection is open; events from before it are lost. */
   onOpen: () => void;
   onEvent: (event: Event.Emission) => void;
 }
 
 /**
- * JupyterLab's own line to the bus is not mended while its tab is hidden: its poll stands by until somebody looks.
- * This one is mended.
+ * JupyterLab does not reconnect its own connection to the bus while its tab is hidden: its poll stands by until the
+ * tab is visible. This one reconnects.
  */
-export class EventSocket implements IDisposable {
-  constructor(private readonly options: IEventSocketOptions) {
+export class HiddenTabSocket implements IDisposable {
+  constructor(private readonly options: IHiddenTabSocketOptions) {
     this._open();
   }
 
@@ -45,7 +45,7 @@ export class EventSocket implements IDisposable {
         onOpen();
       }
     };
-    socket.onmessage = message => this._hear(message.data);
+    socket.onmessage = message => this._receive(message.data);
     socket.onclose = () => {
       if (!this._isDisposed) {
         this._retry = setTimeout(() => this._open(), this._pause);
@@ -54,7 +54,7 @@ export class EventSocket implements IDisposable {
     };
   }
 
-  private _hear(data: unknown): void {
+  private _receive(data: unknown): void {
     if (this._isDisposed || typeof data !== 'string') {
       return;
     }

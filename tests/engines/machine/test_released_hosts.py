@@ -12,14 +12,14 @@ import pytest
 from jupyter_smx.agent.system.files import host_layout, rmtree
 from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 from jupyter_smx.engines.machine.host_folder import RELEASED_MARKER, HostFolder
-from jupyter_smx.engines.machine.host_sweeps import HostSweeps, sweep_released
+from jupyter_smx.engines.machine.released_hosts import ReleasedHosts, remove_released
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LOG = logging.getLogger("sweeps")
+LOG = logging.getLogger("released")
 FOREVER = 1000.0
 
 
@@ -65,18 +65,18 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowDisk]:
 
 
 def test_few_files_are_gone_when_the_release_is_over(host: HostFolder) -> None:
-    HostSweeps(LOG, FOREVER).sweep("c", [host])
+    ReleasedHosts(LOG, FOREVER).remove("c", [host])
     assert names(host) == KEPT
 
 
 def test_a_release_does_not_wait_for_many_files_and_they_go_all_the_same(
     host: HostFolder, disk: SlowDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sweeps = HostSweeps(LOG, 0.01)
+    released = ReleasedHosts(LOG, 0.01)
     began = time.monotonic()
     with caplog.at_level(logging.INFO):
-        sweeps.sweep("c", [host])
-        sweeps.sweep("c", [host])
+        released.remove("c", [host])
+        released.remove("c", [host])
     assert time.monotonic() - began < 10
     assert host_layout.ML in names(host)
     assert not host.socket.exists(), "nothing connects to an ended host"
@@ -87,10 +87,10 @@ def test_a_release_does_not_wait_for_many_files_and_they_go_all_the_same(
 
 
 def test_a_second_release_waits_for_the_deletion_of_the_first(host: HostFolder, disk: SlowDisk) -> None:
-    sweeps = HostSweeps(LOG, 0.01)
-    sweeps.sweep("c", [host])
-    sweeps._patience = FOREVER
-    second = threading.Thread(target=sweeps.sweep, args=("c", [host]))
+    released = ReleasedHosts(LOG, 0.01)
+    released.remove("c", [host])
+    released._patience = FOREVER
+    second = threading.Thread(target=released.remove, args=("c", [host]))
     second.start()
     disk.may_delete.set()
     second.join()
@@ -108,11 +108,11 @@ def test_a_file_that_stays_is_named_and_the_next_release_tries_again(
         real(path)
 
     monkeypatch.setattr(rmtree, "remove", busy)
-    sweeps = HostSweeps(LOG, FOREVER)
-    sweeps.sweep("c", [host])
+    released = ReleasedHosts(LOG, FOREVER)
+    released.remove("c", [host])
     assert f"cluster=c released: files of {host.path} could not be removed: " in caplog.text
     monkeypatch.setattr(rmtree, "remove", real)
-    sweeps.sweep("c", [host])
+    released.remove("c", [host])
     assert names(host) == KEPT
 
 
@@ -120,7 +120,7 @@ def test_what_a_controller_that_ended_had_not_deleted_is_deleted_by_the_next_one
     alive = HostFolder(host.path.parents[1] / "alive" / "algo-1")
     (alive.path / host_layout.ML).mkdir(parents=True)
     (host.path.parent / RELEASED_MARKER).touch()
-    sweep_released(host.path.parents[1])
+    remove_released(host.path.parents[1])
     assert names(host) == sorted([*KEPT, host_layout.SOCKET])
     assert names(alive) == [host_layout.ML]
-    sweep_released(host.path.parents[1] / "nowhere")
+    remove_released(host.path.parents[1] / "nowhere")

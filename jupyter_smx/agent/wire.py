@@ -16,7 +16,8 @@ PROTOCOL = 1
 VERSION = __version__
 """Version of the agent in its greeting."""
 MAX_BODY = 262_144
-MAX_HEADER = 16 * 1024 * 1024
+MAX_HEADER = 16 * 1024 * 1024 - 1
+"""Maximum bytes of a header: the first byte of its length is 0, and no tag of a child's message is."""
 MAX_RECORD = 96 * 1024 * 1024
 """Maximum bytes of the record of a job's end: it may name a million files with names of sixty characters."""
 _JSON = json.JSONEncoder(separators=(",", ":"))
@@ -39,7 +40,7 @@ class Frame(NamedTuple):
 def encode(header: Header, body: Optional[bytes] = None) -> bytes:
     """Write one frame; ``body`` may be empty, None means that the frame has no bytes.
 
-    :raises WireError: more than 256 KiB of body or 16 MiB of header.
+    :raises WireError: the header has more than ``MAX_HEADER`` bytes, or the body more than ``MAX_BODY``.
     """
     if body is not None:
         header = dict(header, size=len(body))
@@ -67,7 +68,7 @@ def _header(text: bytes) -> Header:
 def _length(four: bytes) -> int:
     length = int(_LENGTH.unpack(four)[0])
     if length > MAX_HEADER:
-        raise WireError(f"length: {length} bytes of header exceed the limit of {MAX_HEADER}.")
+        raise WireError(f"header: {length} bytes exceed the limit of {MAX_HEADER} bytes per frame.")
     return length
 
 

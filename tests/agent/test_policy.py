@@ -60,6 +60,18 @@ def test_no_bytes_harm_the_decoder(data: bytes) -> None:
         assert ":" in str(error)  # noqa: PT017 - either outcome is fine, only another error is not
 
 
+def test_the_longest_header_arrives_and_a_longer_one_is_refused_on_both_sides_with_its_size() -> None:
+    text = "x" * (wire.MAX_HEADER - len('{"a":""}'))
+    frame = wire.encode({"a": text})
+    assert [one.header for one in wire.Decoder().feed(frame)] == [{"a": text}]
+    assert frame[0] == 0, "an agent takes another byte for the tag of a message of a job's process"
+    longer = f"header: {wire.MAX_HEADER + 1} bytes exceed the limit of {wire.MAX_HEADER} bytes"
+    with pytest.raises(wire.WireError, match=longer):
+        wire.encode({"a": f"{text}x"})
+    with pytest.raises(wire.WireError, match=longer):
+        list(wire.Decoder().feed((wire.MAX_HEADER + 1).to_bytes(4, "big")))
+
+
 def test_both_blocking_and_asyncio_readers_read_a_frame_and_not_more() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:

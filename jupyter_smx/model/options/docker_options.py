@@ -44,6 +44,8 @@ INSTEAD = {
     "-w": "--workdir image starts the job in the WORKDIR of its image.",
 }
 """Sentences by the spellings of ``docker run`` and ``docker build``."""
+_SHORT = {"e": "--env", "h": "--hostname", "i": "--interactive", "l": "--label", "t": "--tty", "u": "--user"}
+"""Short options of Docker that have another meaning here, or none: those of the table above count first."""
 
 
 def docker_cure(spelling: str) -> str:
@@ -54,4 +56,18 @@ def docker_cure(spelling: str) -> str:
     """
     name = spelling if spelling.startswith("--") else spelling[:2]  # the value may follow a short one without a blank
     instead = "" if name in BY_SPELLING else INSTEAD.get(name, "")
+    return f"{instead} {_PAGE}" if instead else ""
+
+
+def engine_option_cure(name: str) -> str:
+    """Return what to use instead of an option of Docker that a job names as one of its engine; "" if there is none.
+
+    >>> engine_option_cure("e")
+    'Use --env NAME=VALUE.'
+    """
+    spelling = f"--{name}" if len(name) > 1 else _SHORT.get(name, f"-{name}")
+    option = BY_SPELLING.get(spelling) if spelling.startswith("--") else None
+    if option is not None:
+        return f"Use {f'{spelling} {option.metavar}'.strip()}."
+    instead = INSTEAD.get(spelling, "")
     return f"{instead} {_PAGE}" if instead else ""

@@ -27,3 +27,25 @@ def test_an_engine_lists_its_options_in_the_refusal(options: tuple[str, ...], ru
         engine_option_rules.check(a_spec(engine="ssh:box", engine_options={"partitoin": "gpu"}), options=options)
     assert refused.value.message == "--engine-option partitoin: the engine ssh has no option 'partitoin'."
     assert (refused.value.rule, refused.value.cure) == (rule, cure)
+
+
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [
+        ("e", "Use --env NAME=VALUE."),
+        ("env", "Use --env NAME=VALUE."),
+        ("u", "Use --user image|default."),
+        ("user", "Use --user image|default."),
+        ("v", "Use --mount SOURCE:TARGET,"),
+        ("p", "Hosts publish no ports."),
+        ("network-isolation", "Use --network-isolation."),
+        ("nothing", "Remove --engine-option."),
+    ],
+)
+def test_an_option_of_docker_names_the_one_of_jobs(name: str, cure: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        engine_option_rules.check(a_spec(engine="docker", engine_options={name: "x"}), options=())
+    assert refused.value.cure.startswith(cure)
+    with pytest.raises(ValidationError, match="It has no options") as refused:
+        engine_option_rules.check(a_spec(engine="local", engine_options={name: "x"}), options=())
+    assert refused.value.cure == "Remove --engine-option."

@@ -38,6 +38,7 @@ KNOWN = {
         *("TrainingImage", "AlgorithmName", "TrainingInputMode", "MetricDefinitions", "ContainerEntrypoint"),
         *("ContainerArguments", "TrainingImageConfig", "EnableSageMakerMetricsTimeSeries"),
     ),
+    "AlgorithmSpecification.MetricDefinitions": ("Name", "Regex"),
     "AppSpecification": ("ImageUri", "ContainerEntrypoint", "ContainerArguments"),
     "CheckpointConfig": ("S3Uri", "LocalPath"),
     "InputDataConfig": (

@@ -13,6 +13,7 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
 
+from jupyter_smx.agent.errors import is_full
 from jupyter_smx.agent.system.files import rmtree
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class ProvidedFiles:
     def put(self, sha256: str, offset: int, total: int, data: bytes) -> int:
         """Append bytes to a file, and check its digest after the last ones. Return the number of bytes received so far.
 
+        Of a file for which the disk has no room nothing stays.
+
         :raises ProvisionError: the bytes do not follow those here, or all of them have another digest.
         :raises ValueError: the name is no digest.
         :raises OSError: the file cannot be written.
@@ -77,10 +80,16 @@ class ProvidedFiles:
             raise ProvisionError(f"offset: {offset} does not follow the {upload.offset} bytes of {sha256} here.")
         partial = self._path("partial", sha256)
         os.makedirs(os.path.dirname(partial), mode=0o700, exist_ok=True)
-        with open(partial, "r+b" if offset else "wb") as file:
-            file.truncate(offset)  # a write that failed half-way has left some of its bytes
-            file.seek(offset)
-            file.write(data)
+        try:
+            with open(partial, "r+b" if offset else "wb") as file:
+                file.truncate(offset)  # a write that failed half-way has left some of its bytes
+                file.seek(offset)
+                file.write(data)
+        except OSError as error:
+            if is_full(error):  # its bytes take the room that other files of the host need
+                del self._uploads[sha256]
+                rmtree.remove_if_possible(partial)
+            raise
         upload.offset += len(data)
         upload.digest.update(data)
         if upload.offset == total:
@@ -110,10 +119,15 @@ class ProvidedFiles:
             _check_relative(name or "..")
             partial = self._path("partial", item)
             rmtree.remove_if_possible(partial)
-            os.makedirs(partial, mode=_FOLDER)
-            self._build(os.path.join(partial, name), entries)
-            os.makedirs(os.path.dirname(target), mode=_FOLDER, exist_ok=True)
-            os.rename(partial, target)
+            try:
+                os.makedirs(partial, mode=_FOLDER)
+                self._build(os.path.join(partial, name), entries)
+                os.makedirs(os.path.dirname(target), mode=_FOLDER, exist_ok=True)
+                os.rename(partial, target)
+            except BaseException:
+                rmtree.remove_if_possible(partial)
+                self._facts = {path: facts for path, facts in self._facts.items() if not path.startswith(partial)}
+                raise
             self._facts = {path.replace(partial, target, 1): facts for path, facts in self._facts.items()}
         return os.path.join(self._root, "items", item, name)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jupyter_smx.agent.host import provided_files
 from jupyter_smx.agent.host.provided_files import ProvidedFiles, ProvisionError
 
 if TYPE_CHECKING:
@@ -127,6 +130,50 @@ def test_a_write_that_failed_half_way_leaves_no_bytes_behind(provided: ProvidedF
         file.write(b"te")  # as a disk does that is full after two bytes of the next piece
     provided.put(name, 3, 7, b"tent")
     assert (tmp_path / "provided" / "files" / name).read_bytes() == b"content"
+
+
+class FullDisk(io.FileIO):
+    """A file on a disk that takes two more bytes."""
+
+    def write(self, data: Any) -> int:
+        super().write(data[:2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_of_a_file_that_finds_no_room_nothing_stays_and_it_is_sent_from_its_beginning(
+    provided: ProvidedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = digest(b"content")
+    provided.put(name, 0, 7, b"con")
+    with monkeypatch.context() as patch:
+        patch.setattr(provided_files, "open", FullDisk, raising=False)
+        with pytest.raises(OSError, match="No space left"):
+            provided.put(name, 3, 7, b"ten")
+    assert [*(tmp_path / "provided" / "partial").iterdir()] == []
+    with pytest.raises(ProvisionError, match="does not follow the 0 bytes"):
+        provided.put(name, 6, 7, b"t")  # was under way already
+    assert provided.have([], [name], only=False)["partial"] == {name: 0}
+    put(provided, b"content")
+    assert (tmp_path / "provided" / "files" / name).read_bytes() == b"content"
+
+
+def test_of_an_item_that_finds_no_room_nothing_stays(
+    provided: ProvidedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(provided, b"one")
+    parts = [entry("", "folder"), entry("tool", content=b"one", executable=True), entry("deep", "folder")]
+
+    def fill(*_times: object, **_more: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "utime", fill)
+        with pytest.raises(OSError, match="No space left"):
+            provided.place(ITEM, "data", parts)
+    assert [*(tmp_path / "provided" / "partial").iterdir()] == []
+    assert provided.changed_file() == "", "no job has seen the item"
+    provided.place(ITEM, "data", parts)
+    assert (tmp_path / "provided" / "items" / ITEM / "data" / "tool").read_bytes() == b"one"
 
 
 def test_an_item_of_equal_content_changes_no_other_one(provided: ProvidedFiles, tmp_path: Path) -> None:

@@ -29,6 +29,9 @@ class Host:
     def __init__(self, top: Path) -> None:
         self.files = ProvidedFiles(str(top), str(top))
         self.ops: list[str] = []
+        self.top = top
+        self.room = 1 << 40
+        """Bytes that the disk takes."""
         self.broken_after = -1
         """Number of pieces after which the stream is broken; -1 is never."""
 
@@ -42,7 +45,7 @@ class Host:
         self.broken_after -= 1
         try:
             answer.set_result(Frame(act()))
-        except ProvisionError as error:
+        except (ProvisionError, OSError) as error:
             answer.set_exception(UnavailableError(str(error)))
         return answer
 
@@ -53,7 +56,12 @@ class Host:
 
     def put(self, data: bytes, timeout: float, **fields: Any) -> asyncio.Future[Frame]:
         del timeout
-        return self._answer("put", lambda: {"offset": self.files.put(**fields, data=data)})
+        return self._answer("put", lambda: {"offset": self._put(fields, data)})
+
+    def _put(self, fields: dict[str, Any], data: bytes) -> int:
+        if sum(path.stat().st_size for path in (self.top / "files").glob("*")) + len(data) > self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self.files.put(**fields, data=data)
 
     def place(self, timeout: float, **fields: Any) -> asyncio.Future[Frame]:
         del timeout
@@ -157,6 +165,23 @@ async def test_what_no_job_needs_goes_when_the_host_has_much(
         await send(sender, host, path)
     first = hashlib.sha256(b"a" * 8).hexdigest()
     assert host.files.have([], [first], only=False)["files"] == []
+
+
+async def test_what_no_job_needs_goes_when_the_disk_of_the_host_is_full(host: Host, tmp_path: Path) -> None:
+    sender, host.room = FileSender(), 10
+    paths = [tmp_path / name for name in "ab"]
+    for path in paths:
+        path.write_bytes(path.name.encode() * 8)
+    await send(sender, host, paths[0])
+    with pytest.raises(UnavailableError, match="No space left"):
+        await send(sender, host, paths[1])
+    (place,) = (await send(sender, host, paths[1])).values()
+    assert place.endswith("/b")
+    first = hashlib.sha256(b"a" * 8).hexdigest()
+    assert host.files.have([], [first], only=False)["files"] == []
+    host.new_ops()
+    await send(sender, host, paths[1])
+    assert host.new_ops() == []
 
 
 async def test_a_file_with_too_many_names_is_copied(

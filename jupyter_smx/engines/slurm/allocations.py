@@ -252,16 +252,21 @@ class Allocations:
     async def _describe(self, job: str) -> dict[str, str]:
         """Return what Slurm shows of a job. Its hosts share one answer, for some seconds if the job has ended.
 
+        An answer that began earlier counts only if it shows the end: a host may be lost after what it describes.
+
         :raises UnavailableError: Slurm does not answer.
         """
         now = self._clock()
         self._descriptions = {key: row for key, row in self._descriptions.items() if row[0] >= now - _ANSWER_AGE}
-        _, answer = self._descriptions.get(job, (now, None))
-        if answer is None or (answer.done() and not _shows_end(answer)):
-            answer = asyncio.ensure_future(self._client.describe(job))
-            self._descriptions[job] = (now, answer)
-            answer.add_done_callback(_shows_end)  # reads the error, which all waiters may have given up
-        return await asyncio.shield(answer)
+        while True:
+            began_at, answer = self._descriptions.get(job, (now, None))
+            if answer is None or (answer.done() and not _shows_end(answer)):
+                began_at, answer = self._clock(), asyncio.ensure_future(self._client.describe(job))
+                self._descriptions[job] = (began_at, answer)
+                answer.add_done_callback(_shows_end)  # reads the error, which all waiters may have given up
+            details = await asyncio.shield(answer)
+            if began_at >= now or _shows_end(answer):
+                return details
 
     async def _read_accounting_soon(self, job: str) -> AccountingRow | None:
         """Return the row of a job; None if it does not come in time, because the reason of an end counts more.

@@ -51,6 +51,8 @@ class FakeSlurm:
         self.calls: Counter[str] = Counter()
         self.starts = True
         self.is_away = False
+        self.arrival: asyncio.Event | None = None
+        """Event before which no answer arrives; each describes the jobs as they were when the program began."""
         self.exit_code = 1
         """Exit code of all jobs."""
         self.lists_jobs = True
@@ -93,7 +95,10 @@ class FakeSlurm:
         self.calls[program] += 1
         if self.is_away:
             raise NoAnswerError(f"{program} gave no answer.", transient=True)
-        return getattr(self, f"_{program}")(command, data)  # type: ignore[no-any-return]
+        done: Completed = getattr(self, f"_{program}")(command, data)
+        if self.arrival is not None:
+            await self.arrival.wait()
+        return done
 
     def open(self, command: str) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
         """Refuse: no test uses it."""

@@ -110,3 +110,26 @@ def test_the_hosts_of_a_job_that_ended_share_one_answer(clusters: Clusters) -> N
     assert len(reasons) == 1
     assert "node" in "".join(reasons)
     assert clusters.slurm.calls["scontrol"] == 2
+
+
+def test_an_answer_that_began_before_a_host_was_lost_does_not_count_for_that_host(clusters: Clusters) -> None:
+    (cluster,) = CLUSTERS[:1]
+    clusters.loop.run(clusters.wait(cluster))
+    record = clusters.records.read(cluster)
+    assert record is not None
+
+    async def lose_the_second_host_later() -> list[str]:
+        clusters.slurm.arrival = asyncio.Event()
+        first = asyncio.ensure_future(clusters.allocations.end_reason(record))
+        await clusters.loop.wait_idle()
+        clusters.loop.now += 1.0
+        clusters.slurm.jobs[0].state = "NODE_FAIL"
+        second = asyncio.ensure_future(clusters.allocations.end_reason(record))
+        await clusters.loop.wait_idle()
+        clusters.slurm.arrival.set()
+        return await asyncio.gather(first, second)
+
+    first, second = clusters.loop.run(lose_the_second_host_later())
+    assert first == "", "the job ran when the question began"
+    assert "node" in second
+    assert clusters.slurm.calls["scontrol"] == 2

@@ -100,8 +100,10 @@ def _add(archive: tarfile.TarFile, source: str, info: tarfile.TarInfo) -> None:
         archive.addfile(info)
 
 
-def pack(folder: str, path: str) -> List[str]:
+def pack(folder: str, path: str, title: str = "") -> List[str]:
     """Write a ``tar.gz`` that depends on names and contents only; return a sentence for each file left out.
+
+    ``title`` is the name that users have for the folder, in a sentence about the folder itself.
 
     :raises OSError: the archive cannot be written.
     """
@@ -121,7 +123,8 @@ def pack(folder: str, path: str) -> List[str]:
             else:
                 _add(archive, source, _member(source, name, first_names))
     os.replace(path + ".part", path)
-    return errors + [f"the folder {_shorten_name(name)} cannot be read and its content was skipped." for name in closed]
+    names = [title or folder if name == os.curdir else _shorten_name(name) for name in closed]
+    return errors + [f"the folder {name} cannot be read and its content was skipped." for name in names]
 
 
 def _shorten_name(name: str) -> str:
@@ -222,7 +225,8 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
     for source, name in ARCHIVES:
         folder = os.path.join(ml, source)
         if not is_empty(folder):
-            errors += [f"{name}: {text}" for text in pack(folder, os.path.join(target, name))]
+            left_out = pack(folder, os.path.join(target, name), os.path.join(ML, source))
+            errors += [f"{name}: {text}" for text in left_out]
     artifacts = _listing(target)
     for artifact in artifacts:
         artifact["path"] = os.path.relpath(artifact["path"], job_folder)

@@ -244,6 +244,8 @@ def test_locked_folders_are_gone_for_the_next_job_and_from_the_disk(
     assert (record["cause"], record["exit_code"]) == ("exit", 0), record
     if lock is LOCK:
         assert "model.tar.gz: the folder locked cannot be read and its content was skipped." in record["errors"]
+    if lock is LOCK_ALL:
+        assert "model.tar.gz: the folder /opt/ml/model cannot be read and its content was skipped." in record["errors"]
     assert agent.json(SEE) == CLEAN
     wait_until(lambda: not count(str(agent.folder / "trash")), "the trash is empty")
 

@@ -80,6 +80,7 @@ class JobRun:
     ) -> None:
         self.sock = sock
         self._pid, self._sock_stat = os.getpid(), os.fstat(sock.fileno())
+        self._can_send = True
         self.files = files
         self.spec: CompleteSpec = message["spec"]
         self.folder = message["folder"]
@@ -431,12 +432,18 @@ class JobRun:
         self._write_report()
 
     def _write_report(self) -> None:
-        """Send the report to the agent; write it to a file if the job broke the socket, or forked this process."""
+        """Send the report to the agent; write it to a file if the job broke the socket, or forked this process.
+
+        All later reports follow the first one into the file, so that the newest is there.
+        """
+        self.result.report["pid"] = os.getpid()
         # The job may have closed the socket and opened its own with that number, or replaced methods of sockets.
         with contextlib.suppress(Exception):
-            if os.getpid() == self._pid and os.path.samestat(os.fstat(self.sock.fileno()), self._sock_stat):
+            is_ours = self._can_send and os.getpid() == self._pid
+            if is_ours and os.path.samestat(os.fstat(self.sock.fileno()), self._sock_stat):
                 self.sock.sendall(wire.encode({child_protocol.REPORT: self.result.report}))
                 return
+        self._can_send = False
         path, text = os.path.join(self.folder, host_layout.REPORT), json.dumps(self.result.report)
         self._write_patiently(lambda: disk.write_whole(path, text, os.path.dirname(self.folder)))
 

@@ -71,9 +71,15 @@ class Spool:
         """Read the record of the end, None while there is none."""
         return read_json(self.path(job, host_layout.END_RECORD))
 
-    def report(self, job: str) -> Optional[Dict[str, Any]]:
-        """Read the report of a job's process that could not send it, None while there is none."""
-        return read_json(self.path(job, host_layout.REPORT))
+    def report(self, job: str, sent: Optional[Dict[str, Any]] = None) -> Optional[Dict[str, Any]]:
+        """Return the newest report of a job's process, None while there is none; ``sent`` is the last that it sent.
+
+        A process that can send no more writes its reports to a file. So may another one, which the job forked.
+        """
+        written = read_json(self.path(job, host_layout.REPORT))
+        if sent is None:
+            return written
+        return written if written is not None and written.get("pid") == sent.get("pid") else sent
 
     def size(self, job: str, name: str = host_layout.JOB_LOG) -> int:
         """Return the size of one file in bytes, 0 if it does not exist."""

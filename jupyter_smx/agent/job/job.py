@@ -438,7 +438,7 @@ class Job(JobEntry):
 
     def _read_report(self) -> None:
         """Take the report that the job's process sent or wrote at its end; without one, record the reason."""
-        report = self.child.report or self.host.spool.report(self.id)  # type: ignore[union-attr]
+        report = self.host.spool.report(self.id, self.child.report)  # type: ignore[union-attr]
         self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
         self.host.fork_server.expect_changes(self.report.get("missing_preloads", {}).get("variables", []))
         if report is None and self.at["awake"] is None and self.status == child_protocol.EXIT_NOT_READY << 8:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from jupyter_smx.agent.host.spool import Spool, SpoolError, read_json
-from jupyter_smx.agent.system.files.host_layout import END_RECORD, JOB_LOG
+from jupyter_smx.agent.system.files.host_layout import END_RECORD, JOB_LOG, REPORT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,3 +48,22 @@ def test_a_name_that_leads_out_of_the_jobs_folder_is_refused(spool: Spool, tmp_p
 def test_what_is_no_record_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "end.json").write_bytes(content)
     assert read_json(str(tmp_path / "end.json")) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "sent", "newest"),
+    [
+        (None, None, None),
+        (None, {"pid": 7}, {"pid": 7}),
+        ({"pid": 8}, None, {"pid": 8}),
+        ({"pid": 7, "failure": "x"}, {"pid": 7}, {"pid": 7, "failure": "x"}),
+        ({"pid": 8}, {"pid": 7}, {"pid": 7}),
+    ],
+)
+def test_the_newest_report_is_that_in_the_file_of_the_same_process(
+    spool: Spool, written: dict[str, object] | None, sent: dict[str, object] | None, newest: dict[str, object] | None
+) -> None:
+    if written is not None:
+        with open(spool.path("job", REPORT), "w", encoding="utf-8") as file:  # noqa: PTH123 - the spool's path is text
+            json.dump(written, file)
+    assert spool.report("job", sent) == newest

@@ -344,6 +344,12 @@ def test_a_job_without_its_socket_reports_in_a_file(agent: Agent, loss: str) -> 
     assert (record["exit_code"], list(record["received"]), record["errors"]) == (0, ["x"], [])
 
 
+def test_a_report_in_a_file_replaces_the_one_that_the_process_sent_before(agent: Agent) -> None:
+    record = agent.run("import atexit, os, msgspec\nx = 1\natexit.register(os.closerange, 3, 4096)", receive=["x"])
+    assert (record["exit_code"], list(record["received"]), record["errors"]) == (0, ["x"], [])
+    assert "msgspec" in record["modules"], "only the report at the very end has the imports"
+
+
 @pytest.mark.parametrize("kind", REPORTS)
 def test_code_that_writes_its_own_report_cannot_keep_its_job_from_ending(agent: Agent, kind: str) -> None:
     source = f"""

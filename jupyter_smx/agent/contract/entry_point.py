@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 SCRIPT, PACKAGE, COMMAND = "script", "package", "command"
 PACKAGES = "packages"
 """Folder below ``/opt/ml`` that a job's own package is installed into: its Python belongs to other jobs as well."""
+NO_PROGRAM = (
+    "command: its first word is empty, and it should name a program. Correct --command, or ENTRYPOINT and CMD of the "
+    "image."
+)
 _SETUP, _PROJECT = "setup.py", "pyproject.toml"
 _BUILDS = re.compile(r"^\s*\[build-system\]", re.MULTILINE)
 _MISSING = """

@@ -318,6 +318,9 @@ class JobRun:
 
     def _exec_program(self) -> None:
         """Replace this process by the user's program; return only if that fails."""
+        if self.spec["command"][:1] == [""]:
+            self.result.refuse(entry.NO_PROGRAM)
+            return
         words = entry.shell_command(self.spec, self.host_info)
         self._report()  # before exec: a program reports nothing
         execute.flush()

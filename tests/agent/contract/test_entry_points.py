@@ -301,6 +301,13 @@ def test_a_command_that_is_not_there_says_so(agent: Agent) -> None:
     assert "no-such-program" in record["text"]
 
 
+def test_a_command_without_a_name_is_refused(agent: Agent) -> None:
+    record = agent.run("", command=["", "x"])
+    assert record["cause"] == "refused"
+    assert record["errors"] == [entry_point.NO_PROGRAM]
+    agent.serves()
+
+
 def test_a_command_that_is_too_long_for_the_system_is_named_as_a_command(agent: Agent) -> None:
     record = agent.run("", command=["true", "x" * (1 << 18)])
     assert record["cause"] == "refused"

@@ -313,7 +313,13 @@ def test_a_report_tells_if_a_place_before_its_python_is_closed(
 
 @pytest.mark.parametrize(
     ("config", "entrypoint"),
-    [({"Entrypoint": None}, ()), ({"Entrypoint": ["/e"]}, ("/e",)), ({"Entrypoint": "/e"}, ("/e",)), ({}, ())],
+    [
+        ({"Entrypoint": None}, ()),
+        ({"Entrypoint": ["/e"]}, ("/e",)),
+        ({"Entrypoint": "/e"}, ("/e",)),
+        ({"Entrypoint": [""]}, ()),
+        ({}, ()),
+    ],
 )
 def test_an_entry_point_is_read_in_each_of_its_forms(config: dict[str, Any], entrypoint: tuple[str, ...]) -> None:
     assert image_config.parse_config({"Config": config}).entrypoint == entrypoint

@@ -111,11 +111,11 @@ class ContainerReport(Struct, frozen=True):
 def parse_config(told: Mapping[str, Any]) -> ImageConfig:
     """Read the settings of an image from the daemon's description of it."""
     config = told.get("Config") or {}
-    user = str(config.get("User") or "")
+    user, entrypoint = str(config.get("User") or ""), _words(config.get("Entrypoint"))
     return ImageConfig(
         user="" if user.partition(":")[0] in ("root", "0") else user,
         workdir=str(config.get("WorkingDir") or ""),
-        entrypoint=_words(config.get("Entrypoint")),
+        entrypoint=() if entrypoint == ("",) else entrypoint,  # which the daemon takes for none
         cmd=_words(config.get("Cmd")),
     )
 

@@ -79,10 +79,12 @@ async def test_a_host_that_follows_all_settings_runs_as_the_images_user_through_
     looks = looked_as(of_image, {"": (0, report())})
     engine = engine_at(of_image, tmp_path)
     await up(engine, replace(wanted(image="ml:1"), image_settings=("entrypoint", "user")))
-    [look] = looks
+    own, look = looks
+    assert (own["Entrypoint"][0], own["User"]) == ("python3", ""), "it reports the numbers of the image's user"
     assert look["Entrypoint"][:3] == [*ENTRY, "python3"], "the look goes the way of the host"
     assert (look["User"], look["WorkingDir"]) == ("", "/app")
-    assert look["HostConfig"]["Tmpfs"] == {"/tmp": "", "/opt/ml": "mode=1777"}, "what it may write to in a host"  # noqa: S108
+    folders = {"/tmp": "", "/opt/ml": "mode=1777,uid=1000,gid=100"}  # noqa: S108
+    assert look["HostConfig"]["Tmpfs"] == folders, "what it may write to in a host"
     [made] = [one["config"] for one in of_image.containers.values()]
     assert made["Entrypoint"][:4] == [*ENTRY, "python3", "-I"]
     assert (made["User"], made["WorkingDir"], made["HostConfig"]["GroupAdd"]) == ("1000:100", "/app", ["27"])
@@ -93,6 +95,31 @@ async def test_a_host_that_follows_all_settings_runs_as_the_images_user_through_
     found = await engine.find("c1")
     assert found is not None
     assert found.hosts[0].data["user"] == "1000:100", "another controller gives it files of that user"
+
+
+@pytest.mark.parametrize(
+    ("user", "looks", "options"),
+    [("1000:100", 1, "mode=1777,uid=1000,gid=100"), ("root", 1, "mode=1777"), ("app", 6, "mode=1777")],
+    ids=["numbers", "root", "a name whose numbers no container without the entry point reports"],
+)
+async def test_an_entry_point_is_tried_also_where_it_alone_brings_a_python(
+    of_image: FakeDockerd, tmp_path: Path, user: str, looks: int, options: str
+) -> None:
+    of_image.image["Config"]["User"] = user
+    asked, live = [], of_image.live
+
+    def answer(container: dict[str, Any]) -> None:
+        if not is_look(container):
+            live(container)
+            return
+        asked.append(container["config"])
+        has_python = container["config"]["Entrypoint"][0] == ENTRY[0]
+        end(container, *((0, report(uid=os.getuid())) if has_python else (1, "no module named json")))
+
+    of_image.live = answer
+    await engine_at(of_image, tmp_path).resolve_image("ml:1", lambda _step: None, settings=("entrypoint", "user"))
+    assert len(asked) == looks
+    assert asked[-1]["HostConfig"]["Tmpfs"]["/opt/ml"] == options
 
 
 async def test_without_an_option_nothing_of_the_image_counts(of_image: FakeDockerd, tmp_path: Path) -> None:

@@ -136,9 +136,12 @@ def container_config(
     }
 
 
-def prepare_entrypoint(config: dict[str, Any], workdir: str, kind: DaemonInfo) -> None:
-    """Give a probe container what an entry point has in a host: its working folder, and folders to write to."""
-    uid, _, gid = str(config["User"]).partition(":")
+def prepare_entrypoint(config: dict[str, Any], workdir: str, kind: DaemonInfo, user: str = "") -> None:
+    """Give a probe container what an entry point has in a host: its working folder, and folders to write to.
+
+    ``user`` is the image's own as ``uid:gid``, for a container whose request leaves the user to the image.
+    """
+    uid, _, gid = str(config["User"] or user).partition(":")
     # Some daemons give it the mode of the image's folder, so that only its owner can write.
     owner = f",uid={uid},gid={gid}" if uid.isdecimal() and gid.isdecimal() else ""
     if kind.podman:

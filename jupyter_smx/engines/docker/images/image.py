@@ -57,8 +57,8 @@ _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 _MAX_REASON = 200
 """Characters of an error message that a reason quotes."""
 _NO_PROGRAM = ("no such file", "executable file not found", "not a directory", "permission denied")
-
-
+_NUMBERS = re.compile(r"[0-9]+:[0-9]+")
+"""A user of an image by its numbers, of which the daemon looks up none."""
 _NOT_STARTED = (126, 127)
 """Exit codes of a shell that cannot start a program."""
 
@@ -114,6 +114,8 @@ class _PythonSearch(Struct, frozen=True):
     user: str
     entrypoint: tuple[str, ...] = ()
     workdir: str = ""
+    image_user: str = ""
+    """The image's own user as ``uid:gid``; "" if it is root, or not known."""
 
 
 class Images:
@@ -225,6 +227,8 @@ class Images:
         volumes = _volumes(name, told)
         user = "" if image_parts.USER in settings else self._user()
         search = _PythonSearch(name, image, user, entrypoint, config.workdir)
+        if entrypoint and not user:
+            search = replace(search, image_user=await self._find_image_user(search, config.user))
         python, report = await self._find_python(search)
         parts = ImageParts(entrypoint, config.workdir, volumes=volumes, has_bytecode=report.has_bytecode)
         if image_parts.USER in settings:
@@ -248,6 +252,22 @@ class Images:
             is_complete=archive is not None,
         )
 
+    async def _find_image_user(self, search: _PythonSearch, name: str) -> str:
+        """Return the image's user ``name`` as ``uid:gid``, so that its entry point has an ``/opt/ml`` of its own.
+
+        A container without the entry point reports the numbers of a name. Return "" for root, if no container reports
+        them, and for Podman, which gives the folder to the user itself.
+        """
+        if _NUMBERS.fullmatch(name):
+            return name
+        if not name or self._daemon.kind.podman:
+            return ""
+        try:
+            _python, report = await self._find_python(replace(search, entrypoint=()))
+        except RefusedError:
+            return ""  # only the entry point may put a Python on PATH
+        return report.user.numbers() if report.user else ""
+
     def _checked_user(self, name: str, report: ContainerReport) -> ImageUser:
         if report.user is None:
             raise self._problem(name).unknown_user()
@@ -270,7 +290,7 @@ class Images:
         target, words = agent_bytecode.archive_path(data_dir, search.image, magic), [*search.entrypoint, python]
         config = probe_container.container_config(search.image, words, search.user, self._labels, self._daemon.kind)
         if search.entrypoint:
-            probe_container.prepare_entrypoint(config, search.workdir, self._daemon.kind)
+            probe_container.prepare_entrypoint(config, search.workdir, self._daemon.kind, search.image_user)
         # Two names, or settings, of one image may be examined at the same time; other images do not wait for it.
         async with self._compile_locks.setdefault(target, asyncio.Lock()):
             return await agent_bytecode.provide(self._daemon, self.under_way, target, magic, words, config)
@@ -385,7 +405,7 @@ class Images:
         words = [*search.entrypoint, word, "-c", _EXEC_SCRIPT, word, f"{image_config.REPORT_SCRIPT}\n{_VERSION_SCRIPT}"]
         config = probe_container.container_config(search.image, words, search.user, self._labels, self._daemon.kind)
         if search.entrypoint:
-            probe_container.prepare_entrypoint(config, search.workdir, self._daemon.kind)
+            probe_container.prepare_entrypoint(config, search.workdir, self._daemon.kind, search.image_user)
         async with probe_container.Probe(self._daemon, self.under_way, _STEP_TIMEOUT) as probe:
             try:
                 await probe.start(config)

@@ -124,7 +124,7 @@ async def test_what_a_daemon_says_of_a_failed_build_has_a_cure(
         say = answer(daemon, *({"stream": text} for text in log), {"error": words})
         with pytest.raises(RefusedError, match=f"(?s)at step 2 of 2 .RUN b.: {words}.*{sentence}") as refused:
             await ImageBuilder(f"unix://{daemon.path}", DaemonInfo(), 20.0).build(str(folder), say)
-    assert "Its log ends with: 403 Forbidden, unknown flag | said" in refused.value.rule
+    assert refused.value.rule.endswith("Its log ends with: 403 Forbidden, unknown flag | said.")
     assert daemon.asked[0].startswith("POST /build?dockerfile=Dockerfile&rm=1&forcerm=1 HTTP/1.1")
 
 
@@ -200,7 +200,7 @@ async def test_a_dockerfile_with_another_name_is_built_with_its_folder(
     [
         (
             "RUN echo first && echo second && exit 3\n",
-            r"at step 2 of 2 \(RUN echo first.*returned a non-zero code: 3.* Its log ends with: first \| second",
+            r"at step 2 of 2 \(RUN echo first.*returned a non-zero code: 3.* Its log ends with: first \| second\.",
         ),
         ("COPY gone /x\n", "at step 2 of 2 .*gone"),
         ("FORM x\n", "unknown instruction: FORM"),

@@ -167,7 +167,7 @@ def _build_error(path: str, words: str, progress: BuildProgress, kind: DaemonInf
     reason = first_match((_FULL_DISK,), f"{words} {progress.log_tail()}") or first_match(of_daemon, words) or _OTHER
     login = f"And {trouble}." if trouble and reason == _NO_ACCESS else ""
     place = f" at {progress.step}" if progress.step else ""
-    log = f"Its log ends with: {progress.log_tail()}" if progress.log_tail() else ""
+    log = f"Its log ends with: {progress.log_tail().rstrip('.')}." if progress.log_tail() else ""
     return RefusedError(
         f"--build: the image of {path} could not be built{place}: {words.strip().rstrip('.')}.",
         field="build",

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,8 +138,9 @@ def _restore_source(kept: Path, path: Path) -> None:
         os.link(kept, path)
     except FileExistsError:
         return  # a kernel or a shell that runs it again, too, was faster
-    except OSError:
-        _copy(kept, path)  # another disk, or one that gives no second names
+    except OSError:  # another disk, or one that gives no second names
+        with suppress(FileNotFoundError):  # the job is deleted meanwhile, and its archive with it
+            _copy(kept, path)
 
 
 def _copy(kept: Path, path: Path) -> None:

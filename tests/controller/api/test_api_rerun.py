@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from records import a_job, a_spec, an_id
 from serving import World, served
 
+from jupyter_smx.controller.transfer.unused_payloads import UNUSED_AGE, delete_unused_payloads
 from jupyter_smx.model.spec.array import ArrayTask
 from jupyter_smx.model.spec.channel import Payload
 from jupyter_smx.model.spec.job_spec import SourceDir
@@ -149,6 +151,40 @@ async def test_a_disk_that_does_not_take_the_folder_of_code_is_said_and_leaves_n
     assert "No space left" in refused.json()["message"]
     assert [*path.parent.iterdir()] == []
     assert an_id(7) not in world.books.jobs
+
+
+async def test_a_folder_of_code_that_is_deleted_while_it_comes_back_is_said(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "payloads" / "tree.tar.gz"
+    with_code(world, path)
+
+    def delete_first(source: Path, target: Path) -> None:
+        source.unlink()
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
+
+    monkeypatch.setattr(os, "link", delete_first)
+    refused = await again(world)
+    assert (refused.status, refused.json()["field"]) == (404, "source_dir")
+    assert "cannot run again: its --source-dir folder was deleted." in refused.json()["message"]
+    assert refused.json()["cure"] == "Submit the job again from /home/me/src."
+    assert [*path.parent.iterdir()] == []
+
+
+async def test_a_job_that_waits_to_run_again_keeps_its_code_where_the_first_one_is_deleted(
+    world: World, tmp_path: Path
+) -> None:
+    path = tmp_path / "payloads" / "tree.tar.gz"
+    kept = with_code(world, path)
+    assert (await again(world)).status == 201
+    assert (await world.ask("DELETE", f"/v1/jobs/{an_id(1)}")).status == 204
+    assert not kept.exists()
+    needed = [payload for job in world.books.jobs.values() for payload in job.spec.payloads()]
+    delete_unused_payloads(path.parent, needed, time.time() + 2 * UNUSED_AGE)
+    assert path.read_bytes() == b"tree"
+    refused = await again(world, new=8)
+    assert (refused.status, refused.json()["code"]) == (404, "ResourceNotFound")
+    assert "there is no job" in refused.json()["message"].lower()
 
 
 async def test_that_a_job_was_deleted_is_a_change(world: World) -> None:

@@ -69,8 +69,6 @@ NO_GPU_VARIABLES = {"NVIDIA_VISIBLE_DEVICES": "void"}
 _BYTECODE = "/run/smx-bytecode"
 """Path in a container of the ``.pyc`` files of its image."""
 TMP = "/tmp"  # noqa: S108 - the container's own, the only place that each user of it can write to
-OPT_ML = ML
-"""Path of a host's own folder for the files of its jobs."""
 _HOME = TMP
 _DIGITS = 12
 _CPU_PERIOD = 250_000

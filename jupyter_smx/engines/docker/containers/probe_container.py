@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from jupyter_smx.agent.paths import ML
 from jupyter_smx.engines.docker.containers import container_spec, isolation
 from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_FOUND, DaemonError, remove
 from jupyter_smx.model.errors import UnavailableError
@@ -147,7 +148,7 @@ def prepare_entrypoint(config: dict[str, Any], workdir: str, kind: DaemonInfo, u
     if kind.podman:
         owner = ",U"  # the user of the container; Podman refuses uid=
     config["WorkingDir"] = workdir or "/"
-    config["HostConfig"]["Tmpfs"] = {container_spec.TMP: "", container_spec.OPT_ML: f"mode=1777{owner}"}
+    config["HostConfig"]["Tmpfs"] = {container_spec.TMP: "", ML: f"mode=1777{owner}"}
 
 
 def is_owner_alive(row: Mapping[str, Any]) -> bool:

@@ -86,6 +86,8 @@ def main(words: Sequence[str] = ()) -> int:
 
 async def _run(settings: SmxAws, lock: SingletonLock) -> None:
     endpoint = ensure_endpoint()
+    is_shared = controller_launch.locate_data().has_local_records
+    files = _front_files(is_shared=is_shared)  # before a client finds the front, and may delete them
     sockets = bind_endpoint(endpoint)
     front = _front(endpoint, settings)
     server = HTTPServer(front, max_body_size=MAX_UPLOAD, idle_connection_timeout=_IDLE_LIMIT)
@@ -97,10 +99,9 @@ async def _run(settings: SmxAws, lock: SingletonLock) -> None:
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     lock.write(settings.s3, "match" if settings.match_images else "note")
     _log.info("The front for clients of AWS listens at %s, process %d.", endpoint.url, os.getpid())
-    is_shared = controller_launch.locate_data().has_local_records
     # Fronts of other machines have their requests in a shared folder, too, and no controller has the jobs of all.
     cleanup = None if is_shared else asyncio.create_task(_request_cleanup().repeat())
-    await _wait_end(ended, _front_files(is_shared=is_shared))
+    await _wait_end(ended, files)
     if cleanup is not None:
         cleanup.cancel()
     server.stop()

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class FrontFiles:
-    """The files of one front, from the moment on in which this is made; ``losses`` says what the lack of each means."""
+    """The files of one front, from the moment on in which this is made; ``losses`` says what the lack of each means.
+
+    A file that is missing then was deleted before, and is lost.
+    """
 
     def __init__(self, losses: Mapping[Path, str]) -> None:
         self._losses = losses
@@ -28,6 +31,6 @@ class FrontFiles:
         A file system that does not answer now counts as no loss.
         """
         for path, before in self._before.items():
-            if read_file_identity(path, before) != before:
+            if before is None or read_file_identity(path, before) != before:
                 return self._losses[path]
         return ""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HOST = "127.0.0.1"
+URL_PREFIX = f"http://{HOST}:"
+"""Start of the address of each front."""
 _NAME = "aws.json"
 KEY_PREFIX = "SMX"
 """Start of each access key of a front; those of AWS begin with another word."""
@@ -42,7 +44,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     @property
     def url(self) -> str:
         """The address that clients use."""
-        return f"http://{HOST}:{self.port}"
+        return f"{URL_PREFIX}{self.port}"
 
     def __repr__(self) -> str:
         """Return a text without the secret key."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from jupyter_smx import controller_launch
-from jupyter_smx.aws_endpoint.endpoint_file import KEY_PREFIX
+from jupyter_smx.aws_endpoint.endpoint_file import HOST, KEY_PREFIX, URL_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping
@@ -34,7 +34,6 @@ DEFAULT_REGION = "us-east-1"
 _ACCESS_KEY, _SECRET = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 _NO_PROXY = ("no_proxy", "NO_PROXY")
-_LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def _proxy_variables(environ: Mapping[str, str]) -> dict[str, str | None]:
         return {}
     before = next((environ[name] for name in _NO_PROXY if environ.get(name)), "")
     parts = [part for part in before.split(",") if part]
-    value = ",".join(parts if _LOOPBACK in parts else [*parts, _LOOPBACK])
+    value = ",".join(parts if HOST in parts else [*parts, HOST])
     return dict.fromkeys(_NO_PROXY, value)
 
 
@@ -127,8 +126,7 @@ def _variables_of_front(own: Mapping[str, str]) -> set[str]:
     added = set(own.get(MARK, "").split(","))
     if not own.get(_ACCESS_KEY, "").startswith(KEY_PREFIX):
         added -= {_ACCESS_KEY, _SECRET}
-    url = f"http://{_LOOPBACK}:"
-    return {name for name in added if not name.startswith(_ADDRESS) or own.get(name, "").startswith(url)}
+    return {name for name in added if not name.startswith(_ADDRESS) or own.get(name, "").startswith(URL_PREFIX)}
 
 
 def renew_variables(own: Mapping[str, str], endpoint: Endpoint | None) -> dict[str, str]:

@@ -37,8 +37,10 @@ _log = logging.getLogger(__name__)
 
 RETRY_DELAY = 1.0
 """Seconds until a host that could not be reached is brought the same once more."""
-_READING_THREADS = 2
-"""Threads that look at what a job's sources are, and read the key of the front."""
+_LISTING_THREADS = 2
+"""Threads that look at what a job's sources are; each may wait for a slow disk."""
+_KEY_THREADS = 1
+"""Threads that read the key of the front, which is one file: it has its own, so that no listing delays a job."""
 
 
 class Dispatcher:
@@ -65,7 +67,8 @@ class Dispatcher:
         """Key of a job and its lease, by which its hosts on several machines recognize each other."""
         self.read_endpoint: Callable[[], Endpoint | None] = lambda: None
         """Reads the address and the key of the front for clients of AWS from its data folder. Blocks."""
-        self._reading_pool = ThreadPoolExecutor(_READING_THREADS, thread_name_prefix="list-inputs")
+        self._listing_pool = ThreadPoolExecutor(_LISTING_THREADS, thread_name_prefix="list-inputs")
+        self._key_pool = ThreadPoolExecutor(_KEY_THREADS, thread_name_prefix="read-key")
 
     def has_full_visibility(self, job: Job) -> bool:
         """Return True if the hosts of a job see all files that it needs, so that none has to be sent."""
@@ -129,7 +132,7 @@ class Dispatcher:
         here: tuple[host_visibility.LocalSource, ...] = ()
         if any(map(host_visibility.is_local_path, spec.channels)):
             # A pattern may match many files on a slow disk: list them in a pool of their own, apart from other threads.
-            here = await asyncio.get_running_loop().run_in_executor(self._reading_pool, input_listing.list_inputs, spec)
+            here = await asyncio.get_running_loop().run_in_executor(self._listing_pool, input_listing.list_inputs, spec)
         # On a host that has the job already no file may change: an earlier controller provided them.
         hosts = [host for host in named_hosts(spec.instance_groups) if host.name not in runtime.dispatched_hosts]
         found = await asyncio.gather(
@@ -194,16 +197,16 @@ class Dispatcher:
 
     def _begin_reading_endpoint(self, job: Job, runtime: JobRuntime) -> None:
         """Begin to read the present address and key of the front, unless that is under way."""
-        if runtime.provide_task is None:
-            runtime.provide_task = self._tasks.start(self._read_endpoint(job, runtime), f"read endpoint {job.id}")
+        if runtime.endpoint_task is None:
+            runtime.endpoint_task = self._tasks.start(self._read_endpoint(job, runtime), f"read endpoint {job.id}")
 
     async def _read_endpoint(self, job: Job, runtime: JobRuntime) -> None:
         try:
-            runtime.endpoint = await asyncio.get_running_loop().run_in_executor(self._reading_pool, self.read_endpoint)
+            runtime.endpoint = await asyncio.get_running_loop().run_in_executor(self._key_pool, self.read_endpoint)
         except UnavailableError as error:
             _log.warning("job=%s its clients of AWS get no key: %s", job.name, error)
         finally:
-            runtime.provide_task = None
+            runtime.endpoint_task = None
         runtime.is_endpoint_read = True
         if self._runtimes.find(job.id) is runtime:
             self._events.on_files_provided(job.id)
@@ -226,4 +229,5 @@ class Dispatcher:
     def close(self) -> None:
         """Cancel the transfers; the next controller repeats them."""
         self._tasks.cancel()
-        self._reading_pool.shutdown(wait=False, cancel_futures=True)
+        self._listing_pool.shutdown(wait=False, cancel_futures=True)
+        self._key_pool.shutdown(wait=False, cancel_futures=True)

@@ -42,7 +42,10 @@ class JobRuntime:
     endpoint: Endpoint | None = None
     """Address and key of the front for its clients of AWS, as they were before its run; None if there is no front."""
     is_endpoint_read: bool = False
+    endpoint_task: asyncio.Task[None] | None = None
+    """Reads that address and key; None if this is not under way."""
     provide_task: asyncio.Task[None] | None = None
+    """Brings its files to its hosts; None if this is not under way."""
     dispatched_hosts: set[str] = field(default_factory=set)
     unreached_hosts: set[str] = field(default_factory=set)
     """Hosts to which the job surely was never sent, so that its code cannot have begun there."""
@@ -189,10 +192,11 @@ class JobRuntimes:
         return runtime
 
     def drop(self, job_id: str) -> None:
-        """Remove the runtime of a job, and cancel what brings files to its hosts."""
+        """Remove the runtime of a job, and cancel what brings files to its hosts and reads the key for its run."""
         runtime = self._runtimes.pop(job_id, None)
-        if runtime is not None and runtime.provide_task is not None:
-            runtime.provide_task.cancel()
+        for task in (runtime.provide_task, runtime.endpoint_task) if runtime is not None else ():
+            if task is not None:
+                task.cancel()
 
 
 def _text(said: str) -> str:

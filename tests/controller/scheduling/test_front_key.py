@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,3 +99,16 @@ def test_variables_that_the_user_replaced_beside_the_mark_stay(sim: Simulation) 
     led = run_environment(sim, job)
     assert {name: led[name] for name in own} == own
     assert led["AWS_ENDPOINT_URL_SAGEMAKER"] == PRESENT.url
+
+
+def test_the_key_is_read_by_a_thread_that_no_listing_of_inputs_takes(sim: Simulation) -> None:
+    names: list[str] = []
+
+    def read_endpoint() -> Endpoint:
+        names.append(threading.current_thread().name)
+        return PRESENT
+
+    sim.controller.reconciler.dispatcher.read_endpoint = read_endpoint
+    sim.submit(environment=variables())
+    sim.pass_time(START)
+    assert [name.partition("_")[0] for name in names] == ["read-key"]

@@ -37,7 +37,7 @@ from jupyter_smx.model.spec.instance import TypesListing
 from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.model.text import engine_kind
 from jupyter_smx.policy.admission import checks
-from jupyter_smx.policy.lifecycle import keep_alive, renewal
+from jupyter_smx.policy.lifecycle import keep_alive, renewal, transitions
 from jupyter_smx.policy.limits import HARD_KEEP_ALIVE
 from jupyter_smx.policy.scheduling import capacity, machine_sharing, placement, reuse
 
@@ -229,13 +229,15 @@ class ControllerFacade:
         job = self._live_state.job(ref)
         if job.id in self._live_state.jobs:
             keep_alive.check(seconds, self._live_state.limits)
-            self._live_state.save(jobs=[replace(self._live_state.jobs[job.id], keep_alive=seconds)])
-            return self._live_state.job(job.id)
-        pool = next((pool for pool, holder in self._live_state.holders.items() if holder.id == job.id), None)
-        if pool is None:
-            raise keep_alive.holder_error(job)
-        await self.extend(pool, seconds)
-        return self._live_state.job(job.id)
+        else:
+            pool = next((pool for pool, holder in self._live_state.holders.items() if holder.id == job.id), None)
+            if pool is None:
+                raise keep_alive.holder_error(job)
+            await self.extend(pool, seconds)
+        current = self._live_state.job(job.id)  # a pool that was released just now is on its record
+        changed = transitions.set_keep_alive(current, seconds, self._live_state.clock())
+        self._live_state.save(jobs=[changed])
+        return changed
 
     def delete(self, ref: str) -> Job:
         """Delete the record of a finished job, as SageMaker allows it.

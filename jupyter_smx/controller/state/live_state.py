@@ -134,6 +134,7 @@ class LiveState:
             if is_final(job.state):
                 self.jobs.pop(job.id, None)
                 self.outlooks.pop(job.id, None)
+                self._renew_holder(job)
             else:
                 self.jobs[job.id] = job
         self.job_queue.update(jobs)
@@ -149,6 +150,12 @@ class LiveState:
                 # Only once it is on the disk: a failed write must leave the pool and its job as they were.
                 self.holders.pop(cluster.id, None)
         self.change_signal.notify_all()
+
+    def _renew_holder(self, job: Job) -> None:
+        """Replace the record of the job that an idle pool has as its last one."""
+        for pool, holder in self.holders.items():
+            if holder.id == job.id:
+                self.holders[pool] = job
 
     def _write(self, write: Callable[[], object], *, may_use_reserve: bool = False) -> None:
         """Write records; on a full disk the reserve is for the ends of jobs, which free room and let others go on."""

@@ -122,6 +122,11 @@ def set_terminal_goal(job: Job, goal: DesiredState, now: float) -> Job:
     return advance(wanted, SecondaryStatus.STOPPING, now) if job.cluster else wanted
 
 
+def set_keep_alive(job: Job, seconds: int, now: float) -> Job:
+    """Set the keep-alive of a job after its submission, which is a change of the job."""
+    return replace(job, keep_alive=seconds, modified_at=max(now, job.last_modified_at()))
+
+
 def abandon(job: Job) -> Job:
     """Mark a job so that its stop does not wait for unreachable hosts."""
     return replace(job, abandoned=True)

@@ -139,7 +139,11 @@ async def test_warm_pools_have_the_callers_names_and_are_kept_for_longer(calls: 
     longer = {"ResourceConfig": {"KeepAlivePeriodInSeconds": 1800}}
     updated = await calls("UpdateTrainingJob", TrainingJobName="two", **longer)
     assert updated["TrainingJobArn"].endswith("training-job/two")
-    assert (await calls.end("two"))["ResourceConfig"] == {**resources, **longer["ResourceConfig"]}
+    changed = await calls.end("two")
+    assert changed["ResourceConfig"] == {**resources, **longer["ResourceConfig"]}
+    assert changed["LastModifiedTime"] > second["LastModifiedTime"]
+    (row,) = (await calls("ListTrainingJobs", NameContains="two"))["TrainingJobSummaries"]
+    assert row["LastModifiedTime"] == changed["LastModifiedTime"]
     (pool,) = await calls.controller.pools()
     assert pool.expires_at == pytest.approx(time.time() + 1800, abs=2)
     await calls("UpdateTrainingJob", TrainingJobName="two", ResourceConfig={"KeepAlivePeriodInSeconds": 0})

@@ -257,15 +257,19 @@ def test_a_keep_alive_that_is_set_while_the_job_runs_counts_after_it(sim: Simula
     sim.pass_time(START)
     sim.call(lambda: sim.controller.facade.set_keep_alive(job, 900))
     assert (sim.job(job).spec.keep_alive, sim.job(job).keep_alive) == (60, 900)
+    assert sim.job(job).last_modified_at() == sim.world.clock()
     sim.end_job(job)
     (pool,) = sim.pools()
     assert (pool.keep_alive, pool.expires_at) == (900, sim.world.clock() + 900)
     sim.pass_time(100)
     sim.call(lambda: sim.controller.facade.set_keep_alive(job, 300))
     assert sim.pools()[0].expires_at == sim.world.clock() + 300
+    changed = sim.job(job).last_modified_at()
+    assert changed == sim.world.clock()
     assert sim.world.live_hosts()
     sim.pass_time(301)
     assert pool_status(sim, job)[0] == "Terminated"
+    assert (sim.job(job).last_modified_at(), sim.job(job).keep_alive) == (changed, 300)
 
 
 def test_a_keep_alive_that_is_set_to_zero_while_the_job_runs_keeps_no_hosts(sim: Simulation) -> None:

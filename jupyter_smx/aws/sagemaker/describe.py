@@ -48,12 +48,19 @@ def describe_training(found: BilledJob, stored: StoredRequest, region: str, jobs
     answer.setdefault("EnableNetworkIsolation", False)
     answer.setdefault("EnableInterContainerTrafficEncryption", False)
     answer.setdefault("EnableManagedSpotTraining", False)
+    answer["ProfilingStatus"] = _profiling_status(answer)
     resources = add_selection(answer.get("ResourceConfig", {}))
     if stored.keep_alive is not None:
         resources["KeepAlivePeriodInSeconds"] = stored.keep_alive
     if resources:
         answer["ResourceConfig"] = resources
     return answer
+
+
+def _profiling_status(answer: Mapping[str, Any]) -> str:
+    """Return what the request asked for, since methods of the SDK depend on it; nothing is profiled here."""
+    profiler = answer.get("ProfilerConfig")
+    return "Disabled" if profiler is None or profiler.get("DisableProfiler") else "Enabled"
 
 
 def describe_processing(found: BilledJob, stored: StoredRequest, region: str, jobs: Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
+from jupyter_smx.aws_endpoint.environment import hide_secret, is_on
 from jupyter_smx.controller.clock import ClockOffset
 from jupyter_smx.controller.db import tables
 from jupyter_smx.controller.db.array_store import ArrayStore
@@ -49,12 +50,21 @@ _NUMBERS = 1 << 31
 _LOOKUP_RULE = "Use the name or id of a job, or the start of one."
 
 _encode = msgspec.json.Encoder().encode
-_decode_job = msgspec.json.Decoder(Job).decode
+_decode_whole_job = msgspec.json.Decoder(Job).decode
 _USAGE_MARK = b'"usage_job":"'
 """Part of the record of a cluster whose figures are still to be read: the field is null otherwise."""
 _decode_cluster = msgspec.json.Decoder(Cluster).decode
 _decode_summary = msgspec.json.Decoder(JobSummary).decode
 _decode_event = msgspec.json.Decoder(Event).decode
+
+
+def _decode_job(record: bytes) -> Job:
+    """Decode the record of a job; earlier versions wrote the secret key of the front into it, which no reader gets."""
+    job = _decode_whole_job(record)
+    if not is_on(job.spec.environment):
+        return job
+    spec = msgspec.structs.replace(job.spec, environment=hide_secret(job.spec.environment))
+    return msgspec.structs.replace(job, spec=spec)
 
 
 def _wrap_read_errors(

@@ -15,6 +15,9 @@ import psutil
 import pytest
 from records import a_cluster, a_job, a_spec, a_step, an_id, news
 
+from jupyter_smx.aws.sagemaker.requests.job_clients import add_variables
+from jupyter_smx.aws_endpoint.endpoint_file import Endpoint
+from jupyter_smx.aws_endpoint.environment import client_variables
 from jupyter_smx.controller.db.store import Store
 from jupyter_smx.controller.errors import FencedError, RecordsError, StaleError
 from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, UnavailableError
@@ -350,6 +353,9 @@ import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[3:]
 from records import a_job, an_id
+from jupyter_smx.aws.sagemaker.requests.job_clients import add_variables
+from jupyter_smx.aws_endpoint.endpoint_file import Endpoint
+from jupyter_smx.aws_endpoint.environment import client_variables
 from jupyter_smx.controller.db.store import Store
 from test_store import news
 store = Store.open(Path(sys.argv[1]))
@@ -405,3 +411,27 @@ def test_a_store_leaves_no_descriptor_open(path: Path) -> None:
     store.close()
     store.close()
     assert psutil.Process().num_fds() == before
+
+
+def test_no_reader_gets_the_key_of_the_front_from_a_record_of_an_earlier_version(store: Store, path: Path) -> None:
+    """Earlier versions had the key among the variables of a job in smx.sqlite."""
+    endpoint = Endpoint(4711, "SMXEARLIER", "earlier" * 6)
+    own = {"LEVEL": "1"}
+    job = a_job(spec=a_spec(environment=add_variables(own, client_variables(endpoint, Path("/sdk"), own))))
+    assert endpoint.secret_key in job.spec.environment.values()
+    store.write([job])
+    assert endpoint.secret_key.encode() in raw_record(path, job.id), "the record is as earlier versions wrote it"
+    store.close()
+    again = Store.open(path)
+    for found in (again.job(job.id), again.find_job(job.name), again.find_job(job.id[:12]), *again.live_jobs()):
+        assert found is not None
+        assert found.spec.environment == {**job.spec.environment, "AWS_SECRET_ACCESS_KEY": ""}
+        assert replace(found, spec=job.spec) == job
+    again.write([replace(again.find_job(job.id), state=SecondaryStatus.COMPLETED)])
+    assert endpoint.secret_key.encode() not in raw_record(path, job.id)
+    again.close()
+
+
+def raw_record(path: Path, job_id: str) -> bytes:
+    with closing(sqlite3.connect(path)) as raw:
+        return bytes(raw.execute("SELECT record FROM jobs WHERE id = ?", (job_id,)).fetchone()[0])

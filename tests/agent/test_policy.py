@@ -33,6 +33,7 @@ JSON = st.recursive(
     lambda children: st.lists(children) | st.dictionaries(st.text(), children),
     max_leaves=8,
 )
+STEP_GPUS = {"SLURM_STEP_GPUS": "2,3", "SLURM_JOB_GPUS": "2,3"}
 HEADERS = st.dictionaries(st.text().filter(lambda name: name != "size"), JSON)
 FRAMES = st.lists(st.tuples(HEADERS, st.none() | st.binary(max_size=200)), max_size=5)
 
@@ -368,7 +369,17 @@ def test_a_description_says_what_is_wrong_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variables", "gpus"), [({"SLURM_GPUS_ON_NODE": "4"}, 4), ({}, 1), ({"SLURM_GPUS_ON_NODE": "none"}, 1)]
+    ("variables", "gpus"),
+    [
+        ({"SLURM_GPUS_ON_NODE": "4"}, 4),
+        ({"SLURM_GPUS_ON_NODE": "2", **STEP_GPUS, "CUDA_VISIBLE_DEVICES": "0,1"}, 2),
+        ({"SLURM_GPUS_ON_NODE": "2", **STEP_GPUS, "CUDA_VISIBLE_DEVICES": "2,3"}, 2),
+        ({"SLURM_GPUS_ON_NODE": "2", "CUDA_VISIBLE_DEVICES": "NoDevFiles"}, 2),
+        ({"CUDA_VISIBLE_DEVICES": "0", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"}, 1),
+        ({}, 1),
+        ({"SLURM_GPUS_ON_NODE": "none"}, 1),
+    ],
+    ids=["batch", "constrained", "not constrained", "no device files", "share of a GPU", "none set", "no number"],
 )
 def test_a_host_has_the_gpus_that_its_scheduler_granted(variables: dict[str, str], gpus: int) -> None:
     assert config.granted_gpus({"gpus": 1, "gpus_variable": "SLURM_GPUS_ON_NODE"}, variables) == gpus

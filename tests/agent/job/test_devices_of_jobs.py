@@ -22,6 +22,8 @@ SAYS = f"import json, os; print(json.dumps([os.environ.get(name) for name in {GP
         ([0], "", "0"),
         ([1, 3], "", "1,3"),
         ([0, 1], "2,3", "2,3"),
+        ([0, 1], "0,1", "0,1"),
+        ([1], "2,3", "3"),
         ([1], " GPU-8f2 , GPU-77a ", "GPU-77a"),
         ([2], "5", "2"),
     ],

@@ -197,6 +197,7 @@ PARTS: Mapping[str, Part] = {
             "tests/engines/slurm/contract/conftest.py",
             "tests/engines/slurm/contract/slurm_harness.py",
             "tests/engines/slurm/slurm_controller.py",
+            "tests/worlds/conda_folder.py",
             "tests/worlds/machines_controller.py",
             "tests/worlds/slurm",
             "tests/worlds/ssh",

@@ -28,6 +28,8 @@ _SETUP_FAILED = 95
 """Exit code of the shell of an environment whose last line failed."""
 _NOT_STARTED = (126, 127)
 """Exit codes of a shell that cannot start a program."""
+_CONDA_MISSING = ("conda: command not found", "conda: not found", "'conda init'")
+"""What shells and the program of conda print where its function is not defined."""
 
 
 def launch(store: ClusterStore, request: Dict[str, Any]) -> Dict[str, Any]:
@@ -282,6 +284,16 @@ def _last_command(setup: str) -> str:
     return ([line for line in lines if line and not line.startswith("#")] or [setup.strip()])[-1]
 
 
+def _setup_cure(words: str) -> str:
+    """Return the advice for an environment whose last line failed and printed ``words``; pure."""
+    if any(text in words for text in _CONDA_MISSING):
+        return (
+            "A shell without a terminal may not define conda. Begin the lines with "
+            "`source CONDA_FOLDER/etc/profile.d/conda.sh` in the configuration (environments)."
+        )
+    return "Try its lines there with `bash -lc`, and correct them in the configuration (environments)."
+
+
 def _setup_error(store: ClusterStore, name: HostName, request: Dict[str, Any]) -> VerbError:
     words = observe.log_tail(store, name)
     return VerbError(
@@ -291,7 +303,7 @@ def _setup_error(store: ClusterStore, name: HostName, request: Dict[str, Any]) -
         field="python",
         value=request["environment"],
         rule="It printed: {}.".format(words.rstrip(".")) if words else "It printed nothing.",
-        cure="Try its lines there in a login shell, and correct them in the configuration (environments).",
+        cure=_setup_cure(words),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from world import leads
 from worlds.machines_controller import PATIENCE, RAN, Gate, MachinesControllerWorld
+from worlds.ssh import disk
 
 from jupyter_smx.engines.slurm import submission
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class SlurmControllerWorld(MachinesControllerWorld):
-    """A controller here, and hosts on the nodes of a cluster."""
+    """A controller here, and hosts on the nodes of a cluster, where its jobs are those of ``user``."""
 
-    def __init__(self, folder: Path, cluster: SlurmWorld) -> None:
-        super().__init__(folder, cluster.nodes)
+    def __init__(self, folder: Path, cluster: SlurmWorld, user: disk.User = disk.FAR_USER) -> None:
+        super().__init__(folder, cluster.nodes, user)
         self.slurm = cluster
 
     def submit(self, body: str = "", *, gate: Gate | None = None, **fields: Any) -> Ran:  # type: ignore[override]
@@ -33,13 +34,14 @@ class SlurmControllerWorld(MachinesControllerWorld):
         return super().submit(body, gate=gate, **(wish | fields))  # type: ignore[arg-type]
 
     def agents(self) -> list[int]:
-        """Find the agents on the nodes of this cluster; another test process has a cluster of its own."""
-        living = [each for machine in self.slurm.nodes if machine.is_on for each in machine.processes()]
-        return [each.pid for each in living if " serve /tmp/jupyter_smx-" in each.command and leads(each.pid)]
+        """Find the agents of the user on the nodes of this cluster; another test process has a cluster of its own."""
+        living = [each for machine in self.slurm.nodes if machine.is_on for each in machine.processes(every=True)]
+        own = [each for each in living if each.uid == self.user.uid]
+        return [each.pid for each in own if " serve /tmp/jupyter_smx-" in each.command and leads(each.pid)]
 
     def job_id(self) -> str:
-        """Give the id of the one job that Slurm has of this controller."""
-        (job,) = set(self.slurm.run("squeue --noheader --format=%A").split())
+        """Give the id of the one job that Slurm has of this user."""
+        (job,) = set(self.slurm.run(f"squeue --noheader --user={self.user.name} --format=%A").split())
         return job
 
     def submissions(self) -> list[str]:
@@ -49,13 +51,13 @@ class SlurmControllerWorld(MachinesControllerWorld):
         return [name for name in names if submission.cluster_of(owner, name)]
 
     def close(self) -> None:
-        """End everything, and check that Slurm has no job."""
+        """End everything, and check that Slurm has no job of the user."""
         try:
             super().close()
-            eventually_blocking(lambda: not self.slurm.jobs(), "no job is left", within=PATIENCE)
+            eventually_blocking(lambda: not self.slurm.jobs(user=self.user.name), "no job is left", within=PATIENCE)
         finally:
             self.end_masters()
-            self.slurm.cancel_all()
+            self.slurm.cancel_all(self.user.name)
             for machine in self.slurm.nodes:
                 if machine.is_on:
-                    (machine.home / RAN).unlink(missing_ok=True)
+                    (machine.home_of(self.user) / RAN).unlink(missing_ok=True)

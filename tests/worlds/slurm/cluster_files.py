@@ -23,6 +23,8 @@ GPUS = 2
 """GPUs of that node, where a cluster has any: links to another device."""
 SLURMD_TIMEOUT = 20
 KILL_WAIT = 5
+TMP_BASE = "/var/spool/job_tmp"
+"""Folder of a node with the ``/tmp`` of each job, where jobs have their own."""
 _KEY_BYTES = 1024
 _SLURM_CONF = """\
 ClusterName=smx
@@ -57,6 +59,7 @@ JobAcctGatherType=jobacct_gather/none
 DefMemPerCPU=500
 {accounting}
 {gpus}
+{containers}
 {nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=1-00:00:00 DefaultTime=10 PriorityTier=5 State=UP
 PartitionName=short Nodes=ALL MaxTime=00:02:00 PriorityTier=5 State=UP
@@ -86,6 +89,8 @@ LogFile=/var/log/slurmdbd.log
 PidFile=/run/slurmdbd.pid
 """
 _CGROUP_CONF = "CgroupPlugin=cgroup/v1\n"
+_PRIVATE_TMP = "JobContainerType=job_container/tmpfs\nPrologFlags=Contain\n"
+_JOB_CONTAINER_CONF = f"AutoBasePath=true\nBasePath={TMP_BASE}\n"
 _GRES_CONF = f"AutoDetect=off\nNodeName={{node.host_name}} Name=gpu Type=a100 File=/etc/slurm/nvidia[0-{GPUS - 1}]\n"
 _SHELL = """\
 #!/bin/sh
@@ -105,6 +110,8 @@ class SlurmSite(NamedTuple):
     """Without it Slurm takes no heterogeneous job."""
     gpus: bool = False
     """One node has two."""
+    private_tmp: bool = False
+    """Each job has a ``/tmp`` of its own on each of its nodes."""
     shared_home: bool = False
 
 
@@ -124,9 +131,11 @@ def write(system: Path, plans: list[Plan], key: bytes, site: SlurmSite) -> None:
         slurmd_timeout=SLURMD_TIMEOUT,
         kill_wait=KILL_WAIT,
         gpus="GresTypes=gpu" if site.gpus else "",
+        containers=_PRIVATE_TMP if site.private_tmp else "",
         accounting=(_ACCOUNTING if site.accounting else _NO_ACCOUNTING).format(login=login),
     )
     texts = {"slurm.conf": conf, "cgroup.conf": _CGROUP_CONF, "slurmdbd.conf": _SLURMDBD_CONF.format(login=login)}
+    texts |= {"job_container.conf": _JOB_CONTAINER_CONF} if site.private_tmp else {}
     (system / "etc/slurm").mkdir()
     for name, text in texts.items():
         (system / "etc/slurm" / name).write_text(text, encoding="utf-8")
@@ -150,15 +159,20 @@ def _write_gpus(folder: Path, node: Plan) -> None:
         (folder / f"nvidia{number}").symlink_to("/dev/null")
 
 
-def write_shell(folder: Path) -> Path:
-    """Write the program ``sh`` that is a shell on the login machine; give the folder to put first on ``PATH``."""
-    programs = folder / "login-bin"
+def shell_folder(folder: Path, user: disk.User) -> Path:
+    """Name the folder with the program ``sh`` of a user."""
+    return folder / f"login-bin-{user.name}"
+
+
+def write_shell(folder: Path, user: disk.User) -> Path:
+    """Write the program ``sh`` that is a user's shell on the login machine; give its folder, for ``PATH``."""
+    programs = shell_folder(folder, user)
     programs.mkdir()
     text = _SHELL.format(
         pid_file=shlex.quote(os.fspath(folder / LOGIN / "pid")),
-        uid=disk.UID,
-        home=disk.HOME,
-        user=disk.USER,
+        uid=user.uid,
+        home=user.home,
+        user=user.name,
         path=disk.PATH,
     )
     (programs / "sh").write_text(text, encoding="utf-8")

@@ -53,7 +53,7 @@ class SlurmWorld:
         self.accounting = accounting
         self.login = machines[cluster_files.LOGIN]
         self.nodes = [machine for machine in machines.machines if machine is not self.login]
-        self.programs = self.folder / "login-bin"
+        self.programs = cluster_files.shell_folder(self.folder, disk.FAR_USER)
 
     @classmethod
     def create(cls, folder: Path, site: SlurmSite) -> SlurmWorld:
@@ -74,7 +74,7 @@ class SlurmWorld:
 
         world = cls(SshWorld.create(folder, names=NAMES, before_boot=write_files), accounting=site.accounting)
         try:
-            cluster_files.write_shell(world.folder)
+            cluster_files.write_shell(world.folder, disk.FAR_USER)
             world.start()
         except BaseException:
             world.close()
@@ -103,6 +103,15 @@ class SlurmWorld:
             lambda: self.login.run(add, root=True, check=False).returncode == 0, "accounts exist", within=_BEGIN_LIMIT
         )
 
+    def add_user(self, user: disk.User) -> Path:
+        """Add an account to all machines; give the folder of its ``sh``, to put first on ``PATH``."""
+        for machine in self.ssh.machines:
+            add = f"echo {user.name}:x:{user.uid}:{user.uid}::{user.home}:/bin/bash >>/etc/passwd && "
+            add += f"echo {user.name}:x:{user.uid}: >>/etc/group && "
+            add += f"install -d -m 700 -o {user.uid} -g {user.uid} {user.home}"
+            machine.run(add, root=True)
+        return cluster_files.write_shell(self.folder, user)
+
     # Look into it
 
     def run(self, words: str, *, root: bool = False, check: bool = True) -> str:
@@ -113,10 +122,11 @@ class SlurmWorld:
         """Count the nodes that Slurm calls idle."""
         return self.run("sinfo --noheader --Node --partition=main --format=%t", check=False).split().count("idle")
 
-    def jobs(self, *states: str) -> list[str]:
-        """Name the jobs of the account that are pending or running, or in ``states``, each component once."""
+    def jobs(self, *states: str, user: str = "") -> list[str]:
+        """Name the jobs of all users, or of one, that are pending or running, or in ``states``, each component once."""
         wanted = ",".join(states or ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"))
-        return self.run(f"squeue --noheader --states={wanted} --format=%j").split()
+        of_user = f"--user={user}" if user else ""
+        return self.run(f"squeue --noheader {of_user} --states={wanted} --format=%j").split()
 
     def node(self, name: str) -> Machine:
         """Give a node by the name that Slurm has for it."""
@@ -147,10 +157,11 @@ class SlurmWorld:
         """Give the numbers of a daemon's processes, as this process counts."""
         return [each.pid for each in machine.processes(every=True) if Path(each.command.split()[0]).name == name]
 
-    def cancel_all(self) -> None:
-        """Cancel every job, and wait until the nodes are idle."""
-        self.run("scancel --quiet --full --signal=KILL --user=far-user; scancel --quiet --user=far-user", check=False)
-        eventually_blocking(lambda: not self.jobs(), "no job is left", within=_BEGIN_LIMIT)
+    def cancel_all(self, user: str = disk.USER) -> None:
+        """Cancel every job of a user, and wait until none is left."""
+        cancel = f"scancel --quiet --full --signal=KILL --user={user}; scancel --quiet --user={user}"
+        self.run(cancel, root=True, check=False)
+        eventually_blocking(lambda: not self.jobs(user=user), "no job is left", within=_BEGIN_LIMIT)
 
     def close(self) -> None:
         """End every process of the world and remove its folder."""

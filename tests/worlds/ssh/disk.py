@@ -64,6 +64,21 @@ if _offset:
 """
 
 
+class User(NamedTuple):
+    """An account on the machines."""
+
+    name: str
+    uid: int  # and the number of its group
+
+    @property
+    def home(self) -> str:
+        """Give its home on each machine."""
+        return f"/home/{self.name}"
+
+
+FAR_USER = User(USER, UID)
+
+
 class Plan(NamedTuple):
     """What is different on each machine."""
 

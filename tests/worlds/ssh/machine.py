@@ -95,7 +95,11 @@ class Machine:
     @property
     def home(self) -> Path:
         """Give the account's home as a path of this process, which is there while the machine is off, too."""
-        return self._disk("home") / self.user
+        return self.home_of(disk.FAR_USER)
+
+    def home_of(self, user: disk.User) -> Path:
+        """Give the home of a user of this machine, as ``home`` does."""
+        return self._disk("home") / user.name
 
     def _disk(self, name: str) -> Path:
         return Path(f"/proc/{self.world.supervisor_pid}/root{self.world.folder}/{self.name}/{name}")

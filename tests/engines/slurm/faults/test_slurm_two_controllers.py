@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from slurm_controller import SlurmControllerWorld
 from world import VARIABLE, kill
+from worlds.machines_controller import second_controller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.heavy("slurm")
+ENGINE = "slurm"
 
 
 @pytest.fixture
@@ -22,20 +24,10 @@ def other(
 ) -> Iterator[SlurmControllerWorld]:
     """Give a controller with the same configuration and another data folder; both run."""
     slurm_controller.controller()
-    with monkeypatch.context() as patch:
-        patch.setenv(VARIABLE, os.fspath(tmp_path / "other"))
-        made = SlurmControllerWorld(tmp_path, slurm_controller.slurm)
-        made.controller()
-    yield made
-    with monkeypatch.context() as patch:
-        patch.setenv(VARIABLE, os.fspath(tmp_path / "other"))
-        made.close()
-
-
-def swept(world: SlurmControllerWorld) -> list[str]:
-    """Let a controller cancel jobs without a record; gives those that it cancelled."""
-    found = world.client.fix("slurm")
-    return [line for lines in found.values() for line in lines if "files of" not in line]
+    variables = {VARIABLE: os.fspath(tmp_path / "other")}
+    cluster = slurm_controller.slurm
+    with second_controller(monkeypatch, variables, lambda: SlurmControllerWorld(tmp_path, cluster)) as world:
+        yield world
 
 
 def test_two_controllers_of_one_account_neither_see_nor_cancel_each_other_s_jobs(
@@ -46,9 +38,9 @@ def test_two_controllers_of_one_account_neither_see_nor_cancel_each_other_s_jobs
     held.until_it_says("begun")
     other.run(keep_alive=600)
     assert (len(slurm_controller.submissions()), len(other.submissions())) == (1, 1)
-    assert swept(other) == swept(slurm_controller) == []
+    assert other.sweep(ENGINE) == slurm_controller.sweep(ENGINE) == []
     kill(slurm_controller.controller())
-    assert swept(other) == [], "although the owner of the job is away"
+    assert other.sweep(ENGINE) == [], "although the owner of the job is away"
     slurm_controller.controller()
     gate.touch()
     assert (held.wait().state.value, held.runs()) == ("Completed", 1)

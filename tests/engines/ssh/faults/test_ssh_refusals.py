@@ -78,15 +78,16 @@ def test_an_environment_of_the_configuration_that_fails_says_its_line_and_what_i
     module = 'module() { echo "Unable to locate a modulefile for \\"$2\\"" >&2; return 1; }'
     environments = {"site": f"{module}\nmodule load none", "conda": "conda activate none\n# for jobs\n"}
     configure(f"c.SshEngine.environments = {environments!r}")
-    for name, line, printed in (
-        ("site", "module load none", 'Unable to locate a modulefile for "none"'),
-        ("conda", "conda activate none", "conda: command not found"),
+    for name, line, printed, cure in (
+        ("site", "module load none", 'Unable to locate a modulefile for "none"', "bash -lc"),
+        ("conda", "conda activate none", "conda: command not found", "etc/profile.d/conda.sh"),
     ):
         ended = ssh_controller.submit(python=name, python_named=True).wait()
         assert ended.state.value == "Failed"
         said = f"the last line of the environment {name!r} fails on smx-one: {line}."
         assert said in ended.failure_reason
         assert printed in ended.failure_reason
+        assert cure in ended.failure_reason
 
 
 def test_a_full_disk_there_is_waited_for(ssh_controller: SshControllerWorld) -> None:

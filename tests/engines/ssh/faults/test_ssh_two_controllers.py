@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ssh_controller import PATIENCE, SshControllerWorld
 from world import VARIABLE, kill
+from worlds.machines_controller import second_controller
 
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.processes
+ENGINE = "ssh:smx-one"
 
 
 @pytest.fixture
@@ -24,20 +26,10 @@ def other(
 ) -> Iterator[SshControllerWorld]:
     """Give a controller with the same configuration and another data folder; both run."""
     ssh_controller.controller()
-    with monkeypatch.context() as patch:
-        patch.setenv(VARIABLE, os.fspath(tmp_path / "other"))
-        made = SshControllerWorld(tmp_path, ssh_controller.world)
-        made.controller()
-    yield made
-    with monkeypatch.context() as patch:
-        patch.setenv(VARIABLE, os.fspath(tmp_path / "other"))
-        made.close()
-
-
-def swept(world: SshControllerWorld) -> list[str]:
-    """Let a controller end hosts without a record; gives those that it ended."""
-    found = world.client.fix("ssh:smx-one")
-    return [line for lines in found.values() for line in lines if "files of" not in line]
+    variables = {VARIABLE: os.fspath(tmp_path / "other")}
+    machines = ssh_controller.world
+    with second_controller(monkeypatch, variables, lambda: SshControllerWorld(tmp_path, machines)) as world:
+        yield world
 
 
 def test_two_controllers_of_one_account_neither_see_nor_end_each_other_s_hosts(
@@ -48,10 +40,10 @@ def test_two_controllers_of_one_account_neither_see_nor_end_each_other_s_hosts(
     held.until_it_says("begun")
     pool = other.run(keep_alive=600).job().cluster
     assert len(first.agents_of(one)) == 2
-    assert swept(other) == []
-    assert swept(first) == []
+    assert other.sweep(ENGINE) == []
+    assert first.sweep(ENGINE) == []
     kill(first.controller())
-    assert swept(other) == [], "although the owner of the host is away"
+    assert other.sweep(ENGINE) == [], "although the owner of the host is away"
     assert [each.id for each in other.pools()] == [pool]
     assert len(first.agents_of(one)) == 2
     first.controller()

@@ -3,9 +3,9 @@
 The batch script has the source of this file in it, since no folder of the nodes is shared, so it imports nothing of the
 package. It runs as ``python -c SOURCE pilot PLAN SOURCE``, and the pilot starts ``python -c SOURCE parent PLAN`` for
 each group. PLAN is JSON with ``job`` (the id of the allocation, or the name of a parent), ``name`` (of the job),
-``groups`` (``nodes`` and ``cpus`` of each), ``folder`` (of hosts), ``seconds`` (the time limit), ``idle`` (seconds
-without a host after which the allocation ends), ``others`` (names of jobs for whose nodes it waits longer) and
-``notice`` (seconds from SIGUSR1 to the end of the allocation).
+``groups`` (``nodes`` and ``cpus`` of each), ``folder`` (of hosts), ``home`` (folder of the account that outlives the
+allocation), ``seconds`` (the time limit), ``idle`` (seconds without a host after which the allocation ends), ``others``
+(names of jobs for whose nodes it waits longer) and ``notice`` (seconds from SIGUSR1 to the end of the allocation).
 
 A parent starts agents as its own children: schedulers kill what a step leaves behind. It takes requests, one line of
 JSON each, at an abstract unix socket, which needs no file system and which only its own user may use.
@@ -24,7 +24,7 @@ import struct
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 EXIT_OLDER_JOB = 94
 """Exit code of a pilot that found an older job of its name."""
@@ -34,6 +34,8 @@ EXIT_FOLDER = 93
 """Exit code of a parent that cannot use the folder of hosts."""
 NOTICE = "notice.json"
 """File in a host's folder, as in :mod:`jupyter_smx.agent.system.files.host_layout`, which cannot be imported here."""
+QUEUE = "queue.json"
+"""File in the home of the account with the last answer of the scheduler to a pilot."""
 _END_WITHIN = 25.0
 """Seconds that the agents of the other steps have after one step has ended."""
 _PARENT_LIMIT = 20.0
@@ -50,6 +52,8 @@ _LINE_LIMIT = 1 << 20
 _PEER = "3i"
 """Process, user and group of the other end of a unix socket."""
 _QUEUE_TIMEOUT = 20.0
+_GOLDEN_RATIO = 0.618034
+"""Multiples of it are spread evenly between whole numbers, however many there are."""
 
 
 def parent_name(job: str, group: Optional[int]) -> str:
@@ -117,9 +121,9 @@ def step_words(plan: Dict[str, Any], group: int, source: str) -> List[str]:
     return [*words, sys.executable, "-I", "-c", source, "parent", json.dumps(own)]
 
 
-def is_older_job_queued(job: str, listed: str) -> bool:
-    """Return True if a list of job ids, one for each line, has an older one than ``job``; pure."""
-    ids = [line.strip().partition("+")[0] for line in listed.splitlines()]
+def is_older_job_queued(job: str, listed: Sequence[str]) -> bool:
+    """Return True if a list of job ids has an older one than ``job``; pure."""
+    ids = [line.partition("+")[0] for line in listed]
     return any(found.isdigit() and int(found) < int(job) for found in ids)
 
 
@@ -128,52 +132,99 @@ def is_requeued(variables: Mapping[str, str]) -> bool:
     return variables.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
 
 
-def _list_jobs(names: Sequence[str], states: str) -> Optional[str]:
-    """Return the ids of this user's jobs of these names, one for each line; None if the scheduler does not answer."""
-    words = ["squeue", "--noheader", "--all", f"--user={os.getuid()}", f"--name={','.join(names)}", "--format=%i"]
-    words.append(f"--states={states}")
+def _ask_queue(*words: str) -> Optional[List[str]]:
+    """Return the lines of ``squeue`` for jobs of this user; None if the scheduler does not answer."""
+    command = ["squeue", "--noheader", "--all", f"--user={os.getuid()}", *words]
     try:
-        done = subprocess.run(words, stdout=subprocess.PIPE, timeout=_QUEUE_TIMEOUT, check=False)
+        done = subprocess.run(command, stdout=subprocess.PIPE, timeout=_QUEUE_TIMEOUT, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.decode(errors="replace") if done.returncode == 0 else None
+    lines = done.stdout.decode(errors="replace").splitlines()
+    return [line.strip() for line in lines] if done.returncode == 0 else None
 
 
 def _has_older_job(plan: Dict[str, Any]) -> bool:
     """Return True if an older job has the same name; an answer that does not come is no reason to end."""
-    listed = _list_jobs([plan["name"]], "PENDING,RUNNING,CONFIGURING")
+    listed = _ask_queue(f"--name={plan['name']}", "--format=%i", "--states=PENDING,RUNNING,CONFIGURING")
     return listed is not None and is_older_job_queued(plan["job"], listed)
+
+
+def _list_waiting() -> Optional[List[str]]:
+    """Return the names of this user's jobs that have no nodes yet; None if the scheduler does not answer."""
+    return _ask_queue("--format=%j", "--states=PENDING,CONFIGURING")
+
+
+class WaitingJobs:
+    """Names of this user's jobs that wait for nodes. Pilots with one home share an answer, in the file ``path``.
+
+    Jobs of many clusters may wait for hours, and the scheduler serves many people. ``clock`` is the time of day, which
+    the nodes of a cluster have in common. A file that cannot be used is no reason to fail: each pilot asks then.
+    """
+
+    def __init__(self, path: str, ask: Callable[[], Optional[List[str]]], clock: Callable[[], float]) -> None:
+        self._path = path
+        self._ask = ask
+        self._clock = clock
+
+    def look(self, oldest: float) -> Tuple[float, Optional[List[str]]]:
+        """Return the age of an answer that is less than ``oldest`` seconds old, and its names; None without one."""
+        now = self._clock()
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(self._path) as file:
+            answer = json.load(file)
+            age = now - float(answer["at"])
+            if 0.0 <= age < oldest:
+                return age, [str(name) for name in answer["names"]]
+        names = self._ask()
+        if names is not None:
+            self._write(json.dumps({"at": now, "names": names}))
+        return self._clock() - now, names
+
+    def _write(self, text: str) -> None:
+        """Write in place: a network file system shows a new file of this name to other nodes much later."""
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                file.write(text)
 
 
 class GroupWait:
     """Decides whether parents without a host wait longer: as long as jobs of other groups have no nodes yet."""
 
-    def __init__(self, plan: Dict[str, Any]) -> None:
+    def __init__(self, plan: Dict[str, Any], queue: WaitingJobs, clock: Callable[[], float] = time.monotonic) -> None:
         self._names: List[str] = plan["others"]
-        self._pause = float(plan["idle"]) / 3
-        self.seconds = float(plan["idle"]) + self._pause
-        """Seconds from an answer for which parents wait: the idle time, from the next answer at the latest."""
-        self._next_at = time.monotonic() + self._pause
-        self._until = time.monotonic() + float(plan["idle"])
+        self._queue = queue
+        self._clock = clock
+        self._idle = float(plan["idle"])
+        self._pause = self._idle / 3
+        # Pilots that start at once look one after the other, so that the first answer is there for the next one.
+        phase = int(plan["job"]) * _GOLDEN_RATIO % 1.0
+        self._next_at = clock() + self._pause * (1.0 - phase / 2)
+        self._until = clock() + self._idle
         """When parents without a host end."""
 
     def timeout(self) -> float:
-        """Return the seconds until the next question, at most a minute."""
-        return min(60.0, max(0.0, self._next_at - time.monotonic())) if self._names else 60.0
+        """Return the seconds until the next look, at most a minute."""
+        return min(60.0, max(0.0, self._next_at - self._clock())) if self._names else 60.0
 
-    def is_longer(self) -> bool:
-        """Ask the scheduler if it is time; an answer that does not come is no reason to end."""
-        now = time.monotonic()
+    def extension(self) -> float:
+        """Look if it is time; return the seconds for which parents wait from now on, 0 if there is nothing to change.
+
+        An answer that does not come is no reason to end. Parents wait for the idle time from the next look at least.
+        """
+        now = self._clock()
         if not self._names or now < self._next_at:
-            return False
+            return 0.0
         if now > self._until:
             self._names = []  # its hosts were launched, or the parents end now
-            return False
-        is_waiting = _list_jobs(self._names, "PENDING,CONFIGURING") != ""
-        now = time.monotonic()
+            return 0.0
+        age, waiting = self._queue.look(self._pause)
+        now = self._clock()
         self._next_at = now + self._pause
-        self._until = now + self.seconds if is_waiting else self._until
-        return is_waiting
+        if waiting is not None and not any(name in waiting for name in self._names):
+            return 0.0
+        left = self._idle + self._pause - age
+        self._until = now + left
+        return left
 
 
 def pilot(plan: Dict[str, Any], source: str) -> int:
@@ -191,11 +242,13 @@ def pilot(plan: Dict[str, Any], source: str) -> int:
     ]
     limit_at = time.monotonic() + float(plan["seconds"])
     log(f"started {len(steps)} steps")
-    wait = GroupWait(plan)
+    home = os.path.expanduser(plan["home"])
+    wait = GroupWait(plan, WaitingJobs(os.path.join(home, QUEUE), _list_waiting, time.time))
     # A step ends with the last of its tasks, so the first parent that ends says so on its output.
     while not _wait_output(steps, signals, wait.timeout()):
-        if wait.is_longer():
-            _send_order(steps, {"wait": wait.seconds})
+        extension = wait.extension()
+        if extension:
+            _send_order(steps, {"wait": extension})
         if signal.SIGUSR1 in signals.read():
             log(f"notice: the allocation ends in {plan['notice']:g} s")
             _send_order(steps, {"notice": plan["notice"]})

@@ -100,15 +100,16 @@ class Allocations:
                 records.write(cluster, with_nodes(record, step.rows))
                 return
             if not isinstance(step, lifecycle.ReportWait):
-                pause = 0.0
                 await self._do(records, cluster, step, record, plan)
+                pause = self.watch.spacing()
+                await asyncio.sleep(pause)
                 continue
             if step.status != shown:
                 shown = step.status
                 yield step.status
             if not record.is_submitted() and not record.missed_since:
                 records.write(cluster, replace(record, missed_since=self._wall_clock()))
-            pause = next(delays)
+            pause = max(next(delays), self.watch.spacing())
             await asyncio.sleep(pause)
 
     async def _check_not_released(
@@ -355,9 +356,11 @@ class Allocations:
         """
         await self._client.cancel(jobs)
         loop = asyncio.get_running_loop()
-        begin, is_forced = loop.time(), False
-        for pause in delays_of(_END_PAUSE):
-            left = [job for job in await self.live_jobs(cluster) if job in jobs]
+        begin, is_forced, pause = loop.time(), False, self.watch.spacing()
+        for delay in delays_of(_END_PAUSE):
+            await asyncio.sleep(pause)
+            # An answer that is as old as the last pause began after the cancellation.
+            left = [job for job in await self.live_jobs(cluster, pause) if job in jobs]
             if not left:
                 return
             passed = loop.time() - begin
@@ -366,7 +369,7 @@ class Allocations:
             if not is_forced and passed > timeout / 2:
                 is_forced = True
                 await self._client.cancel(left, force=True)
-            await asyncio.sleep(pause)
+            pause = max(delay, self.watch.spacing())
         raise UnavailableError(f"Slurm still ends the job {', '.join(jobs)}.", transient=True)
 
     async def cancel_orphans(self, known: Callable[[], Collection[str]]) -> list[str]:

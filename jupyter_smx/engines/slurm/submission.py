@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jupyter_smx.engines.remote.account import CHECK_FOLDER
+from jupyter_smx.engines.remote.account import CHECK_FOLDER, DEFAULT_FOLDER
 from jupyter_smx.engines.slurm import job_options, parsers
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.records.cluster import Renewal
@@ -217,6 +217,7 @@ def script(submission: BatchJob, source: str, folder: str, python: str, programs
         "name": submission.name,
         "groups": [{"nodes": group.nodes, "cpus": group.cpus} for group in submission.groups],
         "folder": folder,
+        "home": DEFAULT_FOLDER,
         "seconds": submission.seconds,
         "idle": submission.idle,
         "others": submission.others,

@@ -67,6 +67,8 @@ class FakeSlurm:
         self.full_for = ""
         """Jobs whose name ends so stay in the queue."""
         self.usual_reason = "Resources"
+        self.cancelled_state = "CANCELLED"
+        """State of a job after ``scancel``; it may take long to end."""
         self.accounting = ""
         """State of a job by its accounting, "" where there is none."""
         self.addresses = "n1 10.1.0.1\nn2 10.1.0.2\nn3 10.1.0.3\n"
@@ -193,7 +195,7 @@ class FakeSlurm:
         ids = [word for word in shlex.split(command) if word.isdigit()]
         for job in self.jobs:
             if str(job.id) in ids and job.state in ("PENDING", "RUNNING"):
-                job.state = "CANCELLED"
+                job.state = self.cancelled_state
         return Completed(0, b"", "")
 
     def _srun(self, command: str, data: bytes) -> Completed:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.processes
+IDLE = 210.0
 SRUN = """\
 #!/bin/sh
 echo "$*" >>"{log}"
@@ -67,6 +68,7 @@ class Pilot:
             "name": "smx-test",
             "groups": [{"nodes": 1, "cpus": 2}],
             "folder": os.fspath(folder / "hosts"),
+            "home": os.fspath(folder / "home"),
             "seconds": 3_600.0,
             "idle": 60.0,
             "others": [],
@@ -220,12 +222,12 @@ def test_an_allocation_without_a_host_ends_after_its_idle_time(tmp_path: Path, p
 def test_an_allocation_waits_for_the_jobs_of_other_groups_as_long_as_they_wait(
     tmp_path: Path, pilots: list[Pilot]
 ) -> None:
-    pilot = Pilot(tmp_path, queue=f"{10**10}\n", idle=1.5, others=["smx-test:1", "smx-test:2"])
+    pilot = Pilot(tmp_path, queue="smx-test:2\nanother\n", idle=1.5, others=["smx-test:1", "smx-test:2"])
     pilots.append(pilot)
     with pytest.raises(subprocess.TimeoutExpired):
         pilot.process.wait(6)
-    assert "--name=smx-test:1,smx-test:2 " in (tmp_path / "squeue.log").read_text()
-    (tmp_path / "queue").write_text("")
+    assert "--states=PENDING,CONFIGURING" in (tmp_path / "squeue.log").read_text()
+    (tmp_path / "queue").write_text("another\n")
     assert pilot.process.wait(20) == 0
     assert "ends: no host was launched" in (tmp_path / "pilot.log").read_text()
 
@@ -246,6 +248,74 @@ def test_a_pilot_asks_no_more_once_its_hosts_run(tmp_path: Path, pilots: list[Pi
     with pytest.raises(subprocess.TimeoutExpired):
         pilot.process.wait(3)
     assert len((tmp_path / "squeue.log").read_text().splitlines()) <= 1 + 3
+
+
+class Queue:
+    """A scheduler that lists ``smx-test:1`` as waiting and counts questions; time passes when a test says so."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.now = 0.0
+        self.answer: list[str] | None = ["smx-test:1"]
+        self.questions = 0
+
+    def ask(self) -> list[str] | None:
+        self.questions += 1
+        return self.answer
+
+    def wait(self, job: int, behind: float = 0.0) -> allocation.GroupWait:
+        """Give the wait of a pilot, on a node whose clock is behind that of the others."""
+        jobs = allocation.WaitingJobs(os.fspath(self.path), self.ask, lambda: 10_000.0 + self.now - behind)
+        plan = {"job": str(job), "idle": IDLE, "others": ["smx-test:1"]}
+        return allocation.GroupWait(plan, jobs, lambda: self.now)
+
+    def pass_time(self, waits: list[allocation.GroupWait], seconds: int) -> list[float]:
+        """Let time pass; give the extensions of each wait, in turns."""
+        found = []
+        for _ in range(seconds):
+            self.now += 1.0
+            found += [extension for wait in waits if (extension := wait.extension())]
+        return found
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Queue:
+    return Queue(tmp_path / "home" / allocation.QUEUE)
+
+
+def test_pilots_with_one_home_ask_as_one_does(queue: Queue) -> None:
+    waits = [queue.wait(100 + number) for number in range(100)]
+    extensions = queue.pass_time(waits, 3_600)
+    assert queue.questions <= 3_600 / (IDLE / 3) + 1
+    assert IDLE <= min(extensions) <= max(extensions) <= IDLE / 3 * 4
+    assert len(extensions) >= 100 * (3_600 // (IDLE / 3 + 1) - 1), "each of them waits on"
+    assert queue.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_wait_ends_with_an_answer_that_has_no_job_of_another_group(queue: Queue) -> None:
+    wait = queue.wait(100)
+    assert queue.pass_time([wait], 150)
+    queue.answer = ["another"]
+    assert queue.pass_time([wait], 600) == []
+    assert wait.timeout() == 60.0, "it asks no more"
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{}", '{"at": "x", "names": []}', '{"at": 99999, "names": []}', None])
+def test_an_answer_that_cannot_be_read_or_written_is_no_reason_to_end(queue: Queue, text: str | None) -> None:
+    if text is None:
+        queue.path.parent.write_text("a file where the folder should be")
+    else:
+        queue.path.parent.mkdir()
+        queue.path.write_text(text)
+    assert queue.pass_time([queue.wait(100)], 80)
+    assert queue.questions == 1
+
+
+def test_a_node_whose_clock_is_behind_asks_for_itself(queue: Queue) -> None:
+    waits = [queue.wait(100), queue.wait(101, behind=300.0)]
+    assert len(queue.pass_time(waits, 300)) >= 6
+    queue.answer = None
+    assert queue.pass_time(waits, 300), "a scheduler that does not answer is no reason to end"
 
 
 def test_a_pilot_ends_at_once_if_an_older_job_has_its_name(tmp_path: Path, pilots: list[Pilot]) -> None:

@@ -13,6 +13,7 @@ from jupyter_smx.engines.remote.record_folder import RecordFolder
 from jupyter_smx.engines.slurm.allocations import Allocations
 from jupyter_smx.engines.slurm.client import SlurmClient
 from jupyter_smx.engines.slurm.partition_store import PartitionStore
+from jupyter_smx.engines.slurm.queue_watch import BURST, SPACING
 from jupyter_smx.engines.slurm.record import AllocationRecord
 from jupyter_smx.engines.slurm.submission import BatchJob, Group
 from jupyter_smx.model.records.cluster import Handle
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
 CLUSTERS = [f"c{number:03}" for number in range(100)]
 INTERVAL = 30.0
+
+
+def most_questions(seconds: float) -> float:
+    """Compute how often Slurm is asked at most in some time: callers that wait already when it was often may be ten."""
+    return BURST + seconds / SPACING + 10
 
 
 class Clusters:
@@ -53,6 +59,15 @@ class Clusters:
         async for _ in self.allocations.wait_for_nodes(self.records, cluster, plan, INTERVAL):
             pass
 
+    async def wait_for_all(self) -> None:
+        """Wait for the nodes of all, which are submitted at the same moment."""
+        await asyncio.gather(*(self.wait(cluster) for cluster in CLUSTERS))
+
+    async def cancel(self, cluster: str) -> None:
+        """Cancel the job of one, and wait for its end."""
+        (job,) = await self.allocations.live_jobs(cluster, 1.0)
+        await self.allocations.cancel(cluster, [job], 60.0)
+
     async def observe(self) -> list[Observation]:
         """Look at all, as the controller does every half a minute."""
         queue = await self.allocations.watch.look(INTERVAL / 6)
@@ -76,6 +91,7 @@ def test_a_hundred_clusters_that_wait_and_are_looked_at_are_two_questions_a_minu
         clusters.loop.pass_time(0.7)  # each at another moment
     clusters.loop.pass_time(120.0)  # the looks soon after a submission are over
     before = clusters.slurm.calls["squeue"]
+    assert before <= most_questions(clusters.loop.now), "also while each of them was young"
     for _ in range(20):
         assert {*clusters.loop.run(clusters.observe())} == {Observation.UNKNOWN}
         clusters.loop.pass_time(INTERVAL)
@@ -86,9 +102,25 @@ def test_a_hundred_clusters_that_wait_and_are_looked_at_are_two_questions_a_minu
     assert clusters.slurm.calls["sbatch"] == len(CLUSTERS)
 
 
+def test_a_hundred_clusters_that_end_one_after_the_other_share_their_questions(clusters: Clusters) -> None:
+    slurm, loop = clusters.slurm, clusters.loop
+    loop.run(clusters.wait_for_all())
+    slurm.cancelled_state = "COMPLETING"
+    ends = []
+    for cluster in CLUSTERS:
+        ends.append(loop.create_task(clusters.cancel(cluster)))
+        loop.pass_time(0.05)
+    loop.pass_time(20.0)
+    for job in slurm.jobs:
+        job.state = "CANCELLED"
+    loop.pass_time(2 * SPACING)
+    assert all(end.done() for end in ends)
+    assert slurm.calls["squeue"] <= most_questions(loop.now)
+
+
 def test_clusters_start_soon_after_slurm_grants_them(clusters: Clusters) -> None:
     async def play() -> float:
-        await asyncio.gather(*(clusters.wait(cluster) for cluster in CLUSTERS))
+        await clusters.wait_for_all()
         return clusters.loop.now
 
     assert clusters.loop.run(play()) < 1.0

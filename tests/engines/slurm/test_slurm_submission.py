@@ -174,4 +174,4 @@ def test_a_step_on_a_node_names_its_component_only_in_a_heterogeneous_job() -> N
     ("listed", "expected"), [("12\n13\n", False), ("9\n12\n", True), ("9+0\n9+1\n12", True), ("", False)]
 )
 def test_a_pilot_ends_if_an_older_job_has_its_name(listed: str, expected: bool) -> None:
-    assert allocation.is_older_job_queued("12", listed) is expected
+    assert allocation.is_older_job_queued("12", listed.split()) is expected

@@ -23,9 +23,10 @@ $(STAMP): pyproject.toml package.json yarn.lock
 	$(VENV)/bin/python -m pip install -q --disable-pip-version-check -e ".[dev,docs,test]"
 	touch $@
 
+# What the install has built just now is not built again.
 $(BUNDLE): $(STAMP) $(SOURCES)
 	test -e node_modules/.yarn-state.yml || jlpm install --immutable
-	jlpm build
+	test -z "$$(find package.json yarn.lock src style schema -newer $@ 2>&1)" || jlpm build
 	jupyter-builder develop . --overwrite
 	rm -f jupyter_smx/labextension/install.json  # a later editable install writes it through the link; a wheel has it twice then
 	touch $@

@@ -151,7 +151,7 @@ def test_what_was_being_tried_when_packages_changed_is_tried_again(
 ) -> None:
     flag = tmp_path / "go"
     install(site, "steady", "1.0", {"steady.py": ""})
-    waits = f"import os\nwhile not os.path.exists({str(flag)!r}): pass"
+    waits = f"import os, time\nwhile not os.path.exists({str(flag)!r}): time.sleep(0.002)"
     install(site, "late", "1.0", {"late.py": waits})
     agent = in_site()
     assert preloaded(agent, "steady")["loaded"] == ["steady"]

@@ -97,7 +97,7 @@ def test_a_computation_that_hangs_in_a_fork_is_found_before_a_job_does(
     preload: Callable[..., Any], modules: Path
 ) -> None:
     (modules / "numpy.py").write_text(
-        "import os\nborn = os.getpid()\ndef ones(shape):\n    while os.getpid() != born: os.wait3(0) if 0 else None\n"
+        "import os, signal\nborn = os.getpid()\ndef ones(shape):\n    while os.getpid() != born: signal.pause()\n"
     )
     (modules / "good.py").write_text("")
     agent = preload("numpy", "good", start_method="fork")

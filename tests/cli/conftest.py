@@ -97,6 +97,7 @@ def terminal(warm: Terminal) -> Iterator[Terminal]:
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     """Provide a terminal with a data folder of its own, where a controller may be killed."""
     monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "smx"))
+    provide_data_folder(tmp_path / "smx")
     made = Terminal(tmp_path)
     yield made
     made.close()

@@ -11,6 +11,7 @@ from fake_dockerd import answer, end, room
 from jupyter_smx.engines.base import ClusterRequest, HostSpec
 from jupyter_smx.model.records.cluster import Handle, HostHandle
 from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
+from jupyter_smx.testing.data_folder import provide_archive
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -40,6 +41,7 @@ def live(container: dict[str, Any]) -> None:
 def engine_at(daemon: FakeDockerd, folder: Path, **traits: Any) -> DockerEngine:
     from jupyter_smx.engines.docker.engine import DockerEngine  # noqa: PLC0415 - imports Docker's library
 
+    provide_archive(folder)  # a controller has made the folder before it asks an engine
     return DockerEngine(data_dir=os.fspath(folder), docker_host=daemon.url, **traits)
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest_asyncio
 
+from jupyter_smx import controller_launch
 from jupyter_smx.server.bus_events import SCHEMA_ID
+from jupyter_smx.testing.data_folder import provide_data_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,6 +23,7 @@ SOURCE = "import os\nprint('hello from', os.environ['SM_CURRENT_HOST'])\n"
 @pytest_asyncio.fixture
 async def real(following: SmxServerExtension) -> AsyncIterator[SmxServerExtension]:
     """The extension; the controller that it starts ends with the test."""
+    provide_data_folder(controller_launch.data_dir())
     yield following
     process = following.connection.starter.process
     if process is not None:

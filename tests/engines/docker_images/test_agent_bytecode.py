@@ -17,6 +17,7 @@ import pytest
 from fake_dockerd import IMAGE, end, serving
 
 from jupyter_smx.engines.machine import agent_zipapp
+from jupyter_smx.testing.data_folder import provide_archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +57,7 @@ def inspected(one: dict[str, Any]) -> None:
 
 @pytest.fixture
 def compiler(tmp_path: Path) -> Iterator[FakeDockerd]:
+    provide_archive(tmp_path)
     with serving(tmp_path / "d.sock", compiled) as daemon:
         yield daemon
 
@@ -107,6 +109,7 @@ def test_a_data_folder_that_does_not_exist_yet_is_made(compiler: FakeDockerd, tm
 
 
 def test_a_daemon_that_does_not_answer_leaves_the_agent_to_the_hosts(tmp_path: Path) -> None:
+    provide_archive(tmp_path)
     with serving(tmp_path / "d.sock", compiled) as daemon:
         pass
     assert provide(daemon, tmp_path) is None

@@ -8,6 +8,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import cloudpickle
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,19 +74,23 @@ print(execute.versions(), len(execute._pickler().dumps(lambda: 1)) > 0, sys.path
 """
 
 
-def test_an_interpreter_without_cloudpickle_has_the_one_of_the_agent(tmp_path: Path) -> None:
-    archive = agent_zipapp.write_archive(tmp_path)
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return agent_zipapp.write_archive(tmp_path_factory.mktemp("archive"))
+
+
+def test_an_interpreter_without_cloudpickle_has_the_one_of_the_agent(archive: Path) -> None:
     command = [sys.executable, "-I", "-S", "-c", PICKLE, archive]
     answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert answer == f"{sys.version_info[0]}.{sys.version_info[1]}/{cloudpickle.__version__} True True\n"
 
 
-def test_an_interpreter_with_cloudpickle_has_its_own(tmp_path: Path) -> None:
+def test_an_interpreter_with_cloudpickle_has_its_own(archive: Path, tmp_path: Path) -> None:
     own = tmp_path / "own" / "cloudpickle.py"
     own.parent.mkdir()
     own.write_text("__version__ = 'own'\ndumps = repr\n")
     script = f"import sys; sys.path.append({str(own.parent)!r})\n{PICKLE}"
-    command = [sys.executable, "-I", "-S", "-c", script, agent_zipapp.write_archive(tmp_path)]
+    command = [sys.executable, "-I", "-S", "-c", script, archive]
     answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert answer == f"{sys.version_info[0]}.{sys.version_info[1]}/own True False\n"
 
@@ -99,7 +104,7 @@ def test_placing_twice_writes_once_and_leaves_no_other_file(tmp_path: Path) -> N
 
 
 def test_many_that_place_at_once_agree(tmp_path: Path) -> None:
-    threads = [threading.Thread(target=agent_zipapp.write_archive, args=(tmp_path,)) for _ in range(8)]
+    threads = [threading.Thread(target=agent_zipapp.write_archive, args=(tmp_path,)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -108,9 +113,9 @@ def test_many_that_place_at_once_agree(tmp_path: Path) -> None:
     assert zipfile.ZipFile(tmp_path / agent_zipapp.file_name()).testzip() is None
 
 
-def test_the_archive_runs_with_nothing_else_on_the_path(tmp_path: Path) -> None:
+def test_the_archive_runs_with_nothing_else_on_the_path(archive: Path) -> None:
     answer = subprocess.run(
-        [sys.executable, "-I", "-S", agent_zipapp.write_archive(tmp_path)],
+        [sys.executable, "-I", "-S", archive],
         cwd="/",
         capture_output=True,
         text=True,

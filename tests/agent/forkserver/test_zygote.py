@@ -101,7 +101,7 @@ def test_a_computation_that_hangs_in_a_fork_is_found_before_a_job_does(
     )
     (modules / "good.py").write_text("")
     agent = preload("numpy", "good", start_method="fork")
-    assert "numpy.random" in agent.news["failed"]["numpy"] or "hangs" in agent.news["failed"]["numpy"]
+    assert "hangs" in agent.news["failed"]["numpy"]
 
 
 def test_modules_can_be_learnt_while_jobs_run(agent: Agent) -> None:

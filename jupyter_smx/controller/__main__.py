@@ -1,10 +1,14 @@
 """Run ``python -m jupyter_smx.controller``; Python requires a file of this name."""
 
+import gc
 import logging
 import os
 import sys
 
-from jupyter_smx.controller.app import main
+# Until it serves. All that is loaded meanwhile stays, and each look for garbage goes through it.
+gc.disable()
+
+from jupyter_smx.controller.app import main  # noqa: E402 - as said
 
 code = main()
 logging.shutdown()

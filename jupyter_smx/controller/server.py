@@ -183,6 +183,7 @@ class ControllerServer:
         # What is loaded now stays; the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
+        gc.enable()
         ends = [
             loop_task,
             asyncio.create_task(stop.wait(), name="stop"),

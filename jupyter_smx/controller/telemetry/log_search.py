@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import regex
-
 from jupyter_smx.controller.telemetry import log_file
 from jupyter_smx.model.errors import ValidationError
 
@@ -42,6 +40,8 @@ def compile_pattern(text: str, *, match_case: bool) -> Pattern[bytes]:
             rule=f"The search text has 1 to {LONGEST_TEXT} characters on one line.",
             cure="Search for a part of it.",
         )
+    import regex  # noqa: PLC0415 - only a search needs it, and each controller would load it at its start
+
     letters = (_letter(letter, match_case=match_case) for letter in text)
     return regex.compile(_ANSI_CODES.join(letters), 0 if match_case else regex.IGNORECASE)
 
@@ -78,6 +78,8 @@ def search(path: Path, words: Pattern[bytes], after: int, before: int | None) ->
 
 
 def _letter(letter: str, *, match_case: bool) -> bytes:
+    import regex  # noqa: PLC0415 - as above
+
     cases = {letter} if match_case or letter.isascii() else {letter, letter.lower(), letter.upper()}
     return b"(?:" + b"|".join(regex.escape(case.encode("utf-8", "replace")) for case in sorted(cases)) + b")"
 

@@ -13,9 +13,6 @@ import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
-
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.job_spec import PythonEnvironment
 from jupyter_smx.model.text import format_duration, format_list
@@ -133,6 +130,9 @@ def normalise_requirements(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _normalise_line(line: str) -> str:
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - only requirements need it
+    from packaging.utils import canonicalize_name  # noqa: PLC0415 - the same
+
     prefix = CONSTRAINT if line.startswith(CONSTRAINT) else ""
     head, *tail = _TAIL.split(line.removeprefix(prefix))
     try:

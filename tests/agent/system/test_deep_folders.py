@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from far_side import Agent
 
-DEPTH = 1500
+DEPTH = 1100
 DOWN = "d/" * DEPTH
 MAKE = f"""
 import os

@@ -247,7 +247,7 @@ async def test_a_tree_of_a_processing_job_goes_to_its_folder(desk: OutputStager,
 
 async def test_a_tree_that_is_deeper_than_python_calls_itself_comes_home(deep_path: Path, desk: OutputStager) -> None:
     output = Output(name="o", path="/opt/ml/processing/o", destination=str(deep_path / "data"))
-    job, name = a_train(kind="process", outputs=(output,)), "outputs/o/" + "d/" * 1500 + "x"
+    job, name = a_train(kind="process", outputs=(output,)), "outputs/o/" + "d/" * 1100 + "x"
     [artifact] = await desk.stage_out(job, [left(deep_path, {name: b"1"})])
     assert artifact.name == name
     assert (desk.folder(job.id).artifacts / name).read_bytes() == (deep_path / "data" / name[10:]).read_bytes() == b"1"

@@ -65,7 +65,7 @@ def test_a_folder_is_there_with_what_its_links_lead_to(host: HostFolder, tree: P
 
 
 def test_a_folder_that_is_deeper_than_python_calls_itself_is_there(deep_path: Path, host: HostFolder) -> None:
-    top, down = deep_path / "deep", "d/" * 1500
+    top, down = deep_path / "deep", "d/" * 1100
     make_folders(str(top / down))
     (top / down / "x").write_text("1")
     [there] = bring(host, top)

@@ -24,6 +24,7 @@ from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec.instance import InstanceGroup, look_up
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.limits import Limits, preload_memory_mib
+from jupyter_smx.testing.data_folder import provide_records
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Con
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(config))
     monkeypatch.setenv("JUPYTER_SMX_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    provide_records(tmp_path / "data")
     world = Controllers(config)
     yield world
     for process in world.started:
@@ -75,6 +77,7 @@ def controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Con
 
 
 def test_only_its_user_can_come_near_it(controllers: Controllers) -> None:
+    shutil.rmtree(controller_launch.data_dir())  # it makes its folder
     process = controllers.ready()
     assert stat.S_IMODE(controller_launch.data_dir().stat().st_mode) == 0o700
     socket = Path(controller_launch.socket_address())
@@ -85,6 +88,7 @@ def test_only_its_user_can_come_near_it(controllers: Controllers) -> None:
 
 def test_of_many_controllers_at_once_one_stays(controllers: Controllers) -> None:
     """Number 11 of the catalogue: two controllers never both act."""
+    shutil.rmtree(controller_launch.data_dir())  # one of them makes it
     processes = [controllers.start() for _ in range(6)]
     assert controller_launch.wait_ready(PATIENCE)
     eventually_blocking(lambda: sum(p.poll() is None for p in processes) == 1, "one stays", within=PATIENCE)

@@ -238,6 +238,8 @@ class Host:
                 self.unusable_reason = f"job {job.id} changed {changed}, which was sent for jobs to read."
         self.deadline.end_job(float(spec["keep_alive"]))
         self.check_deadline()
+        if self.is_noticed:
+            self.loop.later(0, self._end_without_reader)
         if self.unusable_reason:
             self.shut_down(self.unusable_reason, code=4)
             return
@@ -305,8 +307,18 @@ class Host:
             self.loop.later(notice.host_seconds(grace), lambda: self.shut_down("its machine is taken away"))
             if self.current is not None:
                 self.current.interrupt(notice.job_seconds(grace))
-            elif not self.jobs:
-                self.shut_down("its machine is taken away")
+            else:
+                self._end_without_reader()
+
+    def _end_without_reader(self) -> None:
+        """End this host, whose machine is taken away, if nothing reads results of its jobs here.
+
+        Without a controller it waits for one only where no other way leads to the results: what follows the end of a
+        host, as a copy to a home, needs the rest of the grace.
+        """
+        has_reader = bool(self.listeners) or self.config.keep_uncollected > 0
+        if self.current is None and not (self.jobs and has_reader):
+            self.shut_down("its machine is taken away")
 
     def check_deadline(self) -> None:
         """Check the deadline, and set the timer for the next check."""

@@ -162,6 +162,17 @@ def test_a_noticed_host_takes_no_job_and_says_so(start: Callable[[float], Agent]
     assert (greeting["closed"], greeting["deadline"]) == (True, 0.0)
 
 
+def test_a_host_without_a_controller_ends_with_its_job_so_that_its_results_can_be_copied(
+    start: Callable[[float], Agent],
+) -> None:
+    agent = start(600.0)
+    job = begin(agent, SAVES)
+    agent.client.close()
+    give_notice(agent)
+    assert agent.wait() == 0
+    assert kept(agent, job)["cause"] == "interrupted"
+
+
 def test_an_idle_host_ends_at_once(start: Callable[[float], Agent]) -> None:
     agent = start(600.0)
     give_notice(agent)

@@ -97,7 +97,7 @@ async def _run(settings: SmxAws, lock: SingletonLock) -> None:
     ended = asyncio.Event()
     for number in _SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    lock.write(settings.s3, "match" if settings.match_images else "note")
+    lock.write(settings.s3, "match" if settings.match_images else "note", str(endpoint.port))
     _log.info("The front for clients of AWS listens at %s, process %d.", endpoint.url, os.getpid())
     # Fronts of other machines have their requests in a shared folder, too, and no controller has the jobs of all.
     cleanup = None if is_shared else asyncio.create_task(_request_cleanup().repeat())

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from jupyter_smx import controller_launch
-from jupyter_smx.aws_endpoint.endpoint_file import Endpoint, ensure_endpoint, read_endpoint
+from jupyter_smx.aws_endpoint.endpoint_file import URL_PREFIX, Endpoint, ensure_endpoint, read_endpoint
 from jupyter_smx.data_folder.singleton_lock import read_holder
 from jupyter_smx.model.errors import UnavailableError, ValidationError
 
@@ -33,7 +33,7 @@ _HANDOVER_LIMIT = 10.0
 _ONLY_OWNER = 0o600
 _LOG_TAIL = 2048
 _ALL_WORDS = 3
-"""Number, buckets and images: a front writes the last two when it listens."""
+"""Number, buckets and images, before the port: a front writes them when it listens, an earlier version without it."""
 
 
 class ReadyFront(NamedTuple):
@@ -61,6 +61,13 @@ class RunningFront(NamedTuple):
     """Which buckets it has; None while it does not listen yet."""
     images: str = ""
     """``match`` if images are environments with their versions, else ``note``."""
+    port: int = 0
+    """Where it listens; 0 while it does not, or if its version does not write it."""
+
+    @property
+    def url(self) -> str:
+        """The address that clients use; "" without a port."""
+        return f"{URL_PREFIX}{self.port}" if self.port else ""
 
 
 def find_front() -> RunningFront | None:
@@ -70,7 +77,8 @@ def find_front() -> RunningFront | None:
         return None
     if len(words) < _ALL_WORDS:
         return RunningFront(int(words[0]))
-    return RunningFront(int(words[0]), "local" if words[1] == "local" else "aws", words[2])
+    port = int(words[_ALL_WORDS]) if words[_ALL_WORDS:] else 0
+    return RunningFront(int(words[0]), "local" if words[1] == "local" else "aws", words[2], port)
 
 
 def start_front(

@@ -453,7 +453,8 @@ ROUTES: tuple[Route[Action], ...] = (
         query=(SINCE_EVENT, WAIT),
         proxy=Proxy(
             marks_read=True,
-            help="Give the events after `since`; without a controller the answer says `reset`: list everything again.",
+            help="Give the events after `since`; without a controller the answer says `reset`: list everything again. "
+            "The header `X-Smx-Aws` has `aws_url`, as `GET controller`.",
         ),
     ),
     Route(
@@ -487,8 +488,8 @@ SERVER_ROUTES: tuple[Route[ServerAction], ...] = (
         "get_controller_state",
         "Report whether a controller runs, its version and newest event number. A missing controller is no error.",
         '`{"running": true, version, seq, ...}`, or `{"running": false}` with `problem: ErrorBody` of the last start; '
-        "each with `records_note`, `records_id`, and `now` and `server_version`, as in the headers, for proxies that "
-        "remove headers",
+        "each with `records_note`, `records_id`, `aws_url` (of the front for clients of AWS, or empty), and `now` and "
+        "`server_version`, as in the headers, for proxies that remove headers",
     ),
     Route(
         "POST",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tornado.ioloop import IOLoop
 
+from jupyter_smx.aws_endpoint.process import find_front
 from jupyter_smx.aws_endpoint.settings import read_settings, words_of
 from jupyter_smx.model.errors import SmxError
 
@@ -19,13 +20,22 @@ if TYPE_CHECKING:
     from jupyter_smx.aws_endpoint.environment import S3Place
 
 AWS_PAGE_OPTION = "smxAws"
-"""Option of JupyterLab's pages that has the address of the front; the status bar shows "AWS → local" then."""
+"""Option of JupyterLab's pages that has the address of the front if kernels and terminals inherit its variables."""
+
+
+def running_front_url() -> str:
+    """Return the address of the front of this data folder; "" if none runs. A file on a local disk has it."""
+    try:
+        front = find_front()
+    except ImportError:  # Windows lacks the locks of files, and there is no front
+        return ""
+    return front.url if front else ""
 
 
 async def lead_clients_to_front(config: Config, log: Logger) -> str:
     """Start the front if ``c.SmxAws.enabled``, and set the variables in this process, whose kernels inherit them.
 
-    Return its address, which pages show; "" where clients reach AWS. A front that does not start leaves them there, and
+    Return its address, which pages get; "" where clients reach AWS. A front that does not start leaves them there, and
     the log says so.
     """
     try:

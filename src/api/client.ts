@@ -29,6 +29,8 @@ interface IServerInfo {
   records_note?: string;
   /** The ID of its records; empty where there are none. Older servers have no such field. */
   records_id?: string;
+  /** The address of the front for clients of AWS; empty where none runs. */
+  aws_url?: string;
 }
 
 /** Whether a controller runs, and where it is in the sequence of changes, or why none could be started. */
@@ -41,6 +43,8 @@ export interface IResponse<T> {
   now: number | null;
   /** Of the server half; absent where it did not say. */
   version?: string;
+  /** The address of the front for clients of AWS, empty where none runs; absent where it did not say. */
+  awsUrl?: string;
 }
 
 /** What is used of the answer that hands a job in. */
@@ -179,8 +183,9 @@ export class ApiClient {
       : await this.respond(pathOf(action, id) + search, init);
     const now = Number(response.headers.get('X-Smx-Now'));
     const version = response.headers.get('X-Smx-Version') ?? undefined;
+    const awsUrl = response.headers.get('X-Smx-Aws') ?? undefined;
     const body = response.status === NO_CONTENT ? null : await dataOf(response);
-    return { body: body as T, now: now > 0 ? now : null, version };
+    return { body: body as T, now: now > 0 ? now : null, version, awsUrl };
   }
 
   /** Where a browser finds something without a script's help. */
@@ -238,11 +243,12 @@ export class ApiClient {
 
 /** Fill in what a proxy removed from the headers. */
 function withServerInfo(answer: IResponse<ControllerInfo>): IResponse<ControllerInfo> {
-  const { now, server_version } = answer.body;
+  const { now, server_version, aws_url } = answer.body;
   return {
     ...answer,
     now: answer.now ?? now ?? null,
-    version: answer.version ?? server_version
+    version: answer.version ?? server_version,
+    awsUrl: answer.awsUrl ?? aws_url
   };
 }
 

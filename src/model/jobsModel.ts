@@ -328,7 +328,8 @@ export class JobsModel implements IJobsModel, IDisposable {
     const skew = answer.now === null ? this._state.skew : answer.now - receivedAt;
     const lastResponseAt = receivedAt + skew;
     const serverVersion = answer.version ?? this._state.serverVersion;
-    this._become({ ...step.state, skew, lastResponseAt, serverVersion });
+    const awsUrl = answer.awsUrl ?? this._state.awsUrl;
+    this._become({ ...step.state, skew, lastResponseAt, serverVersion, awsUrl });
     this._poller.recordSuccess();
     if (step.ended.length > 0) {
       this._ended.emit(step.ended);

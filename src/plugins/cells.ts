@@ -22,7 +22,8 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = loadTranslation(translator);
     const follow = async (panel: NotebookPanel): Promise<void> => {
-      const { CellMarkRenderer } = await import('../notebook');
+      const { CellMarkRenderer, followAwsMagic } = await import('../notebook');
+      followAwsMagic(model);
       if (!panel.isDisposed) {
         const marks = new CellMarkRenderer(panel.content, model, trans);
         panel.disposed.connect(() => marks.dispose());

@@ -43,6 +43,8 @@ export interface IState {
   readonly recordsNote: string;
   /** The ID of the server's records; null before it is known. */
   readonly recordsId: string | null;
+  /** The address of the front for clients of AWS, empty if none runs; null before it is known. */
+  readonly awsUrl: string | null;
   /** The IDs of the records of cards whose jobs were unfinished when they were drawn. */
   readonly cardRecords: ReadonlySet<string>;
   /** Finished jobs that are kept; it grows as more pages are read. */
@@ -67,6 +69,7 @@ export const EMPTY_STATE: IState = {
   serverVersion: '',
   recordsNote: '',
   recordsId: null,
+  awsUrl: null,
   cardRecords: new Set(),
   limit: FINISHED_LIMIT,
   cursor: null

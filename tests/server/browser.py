@@ -31,7 +31,8 @@ async def status_of(fetch: Any, route: Route, headers: dict[str, str]) -> int:
 async def controller_state(fetch: Any) -> dict[str, Any]:
     """Return the state of the controller without what the server says of itself."""
     state = json.loads((await fetch("jupyter-smx", "controller")).body)
-    return {name: value for name, value in state.items() if name not in {"now", "server_version", "records_id"}}
+    own = {"now", "server_version", "records_id", "aws_url"}
+    return {name: value for name, value in state.items() if name not in own}
 
 
 async def logged_in(fetch: Any, app: Any) -> dict[str, str]:

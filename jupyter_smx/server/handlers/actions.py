@@ -18,6 +18,7 @@ from jupyter_smx.model.errors import ErrorBody, UnavailableError, from_body
 from jupyter_smx.model.http_routes import controller_path
 from jupyter_smx.model.records.event import Changes
 from jupyter_smx.model.records.job import Job
+from jupyter_smx.server.aws_front import running_front_url
 from jupyter_smx.server.connection import NoControllerError
 from jupyter_smx.server.handlers.artifact_stream import BYTES_TYPE, file_name
 from jupyter_smx.server.handlers.base import VERSION, quote_segment
@@ -44,6 +45,7 @@ async def get_controller_state(handler: ControllerHandler) -> None:
         "server_version": VERSION,
         "records_note": controller_launch.records_note(),
         "records_id": controller_launch.records_id(),
+        "aws_url": running_front_url(),
     }
     try:
         answer = await connection.request("GET", controller_path("describe_controller"))
@@ -107,6 +109,8 @@ async def download_artifact(handler: ControllerHandler) -> None:
 
 async def list_changes(handler: ControllerHandler) -> None:
     """Return the changes after ``since``; without a controller, the instruction to list everything again."""
+    # Each page sends this request at least every 30 s.
+    handler.set_header("X-Smx-Aws", running_front_url())
     try:
         await handler.pass_on()
     except NoControllerError:

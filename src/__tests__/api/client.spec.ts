@@ -10,9 +10,14 @@ type Reply = [status: number, body?: unknown];
 
 const REFUSAL = { code: 'ResourceInUse', message: 'It runs.' };
 
-/** A client, and what it sent; `reply` answers as the server or as a proxy in front of it. */
-function openClient(reply: (sent: ISent) => Reply | Error): { api: ApiClient; sent: string[] } {
+/** A client, what it sent, and the headers of answers; `reply` answers as the server or as a proxy in front of it. */
+function openClient(reply: (sent: ISent) => Reply | Error): {
+  api: ApiClient;
+  sent: string[];
+  headers: Headers;
+} {
   const sent: string[] = [];
+  const headers = new Headers();
   class FakeRequest {
     constructor(
       readonly url: string,
@@ -35,14 +40,14 @@ function openClient(reply: (sent: ISent) => Reply | Error): { api: ApiClient; se
       status,
       statusText: '',
       redirected: false,
-      headers: new Headers(),
+      headers,
       // A page is no JSON.
       json: () =>
         content === undefined ? Promise.reject(new SyntaxError('<')) : Promise.resolve(content)
     } as unknown as Response);
   };
   const settings = { baseUrl: 'http://here/', init: {}, Request: FakeRequest, fetch: respond };
-  return { api: new ApiClient(settings as never), sent };
+  return { api: new ApiClient(settings as never), sent, headers };
 }
 
 /** A proxy that lets only GET and POST through, in front of a server that does what it should. */
@@ -97,5 +102,14 @@ describe('the client behind a proxy', () => {
     const { api } = openClient(() => [200, body]);
     expect(await api.controller()).toMatchObject({ now: 1010.5, version: '9.9.9' });
     expect(await api.startController()).toMatchObject({ now: 1010.5, version: '9.9.9' });
+  });
+
+  it('has the address of the front from the header of changes, or from the body of the state', async () => {
+    const body = { running: false, aws_url: 'http://127.0.0.1:40123' };
+    const { api, headers } = openClient(() => [200, body]);
+    expect((await api.controller()).awsUrl).toBe('http://127.0.0.1:40123');
+    expect((await api.changes(1)).awsUrl).toBeUndefined();
+    headers.set('X-Smx-Aws', '');
+    expect((await api.changes(1)).awsUrl).toBe('');
   });
 });

@@ -258,6 +258,21 @@ describe('the model in trouble', () => {
     expect([model.state.lastResponseAt, model.state.serverVersion]).toEqual([1010, '9.9.9']);
   });
 
+  it('has the address of the front as the last answer with one has it', async () => {
+    server.running = false;
+    server.awsUrl = 'http://127.0.0.1:40123';
+    await model.refresh();
+    expect(model.state.awsUrl).toBe('http://127.0.0.1:40123');
+    server.running = true;
+    await model.refresh();
+    server.awsUrl = '';
+    await model.catchUp();
+    expect(model.state.awsUrl).toBe('');
+    server.awsUrl = undefined;
+    await model.catchUp();
+    expect(model.state.awsUrl).toBe('');
+  });
+
   it('says why the controller could not be started until it can be', async () => {
     server.running = false;
     await model.refresh();

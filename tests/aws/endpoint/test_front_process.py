@@ -71,6 +71,9 @@ def test_a_start_removes_the_unfinished_uploads_of_a_front_that_was_killed(data_
 def test_one_front_runs_and_a_second_start_finds_it(data_folder: Path) -> None:
     first, second = (process.start_front(quiet) for _ in range(2))
     assert first == second
+    running = process.find_front()
+    assert running is not None
+    assert running.url == first.endpoint.url
     status = json.loads(command("status", "--json").stdout)
     assert (status["running"], status["buckets"], status["url"]) == (True, "local", first.endpoint.url)
     assert subprocess.run([sys.executable, "-m", "jupyter_smx.aws"], check=False, timeout=60).returncode == 0

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.aws.controller_client import BilledJob
 from jupyter_smx.aws.sagemaker.describe import describe_processing, describe_training
+from jupyter_smx.aws.sagemaker.lists.job_lists import ONLY_DESCRIBED
 from jupyter_smx.aws.sagemaker.request_store import StoredRequest
 from jupyter_smx.model.records.cluster import WarmPool, WarmPoolStatus
 from jupyter_smx.model.records.job import Job, Transition
@@ -99,6 +100,11 @@ def test_each_member_of_the_model_is_given_or_left_out_for_a_reason(kind: Kind, 
     assert members(operation) - given - left_out == set(), "a member of a newer model needs a value or a reason"
     assert given - members(operation) == set()
     assert given & left_out == set()
+
+
+def test_a_result_of_search_has_no_member_that_only_describe_has() -> None:
+    given = set(describe(job("train"), echo_request("train"))) - ONLY_DESCRIBED
+    assert given - set(model().shape_for("TrainingJob").members) == set()
 
 
 def test_a_plain_training_job_has_the_members_that_sagemaker_gives() -> None:

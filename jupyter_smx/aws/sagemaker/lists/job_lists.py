@@ -25,6 +25,13 @@ _ORDERS = {"TrainingJobName": "Name", "TrainingJobStatus": "Status", "CreationTi
 """Orders of Search by its properties; others have the default, the time of the last change."""
 _PROCESSING = ("ProcessingJobName", "ProcessingJobArn", "CreationTime", "ProcessingEndTime", "LastModifiedTime")
 _PROCESSING_SUMMARY = (*_PROCESSING, "ProcessingJobStatus", "FailureReason", "ExitMessage")
+ONLY_DESCRIBED = frozenset(
+    {
+        *("InfraCheckConfig", "MlflowConfig", "ProfilerRuleConfigurations", "ProfilingStatus", "RemoteDebugConfig"),
+        "ServerlessJobConfig",
+    }
+)
+"""Members of a described training job that a result of Search does not have."""
 
 
 class JobLists:
@@ -72,7 +79,9 @@ class JobLists:
     def _search_result(self, found: BilledJob, region: str) -> dict[str, Any]:
         stored = self._jobs.requests.read(found.job.id)
         tags = [{"Key": key, "Value": value} for key, value in stored.tags.items()]
-        return {_TRAINING_JOB: {**self._training.answer(found, region), "Tags": tags}}
+        answer = self._training.answer(found, region)
+        members = {name: value for name, value in answer.items() if name not in ONLY_DESCRIBED}
+        return {_TRAINING_JOB: {**members, "Tags": tags}}
 
     async def _rows(self, kind: Kind) -> list[JobRow]:
         try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from slurm_controller import PATIENCE
 from world import kill
 from worlds.slurm.cluster_files import SlurmSite
 from worlds.slurm.slurm_fixture import start_cluster
@@ -48,6 +49,23 @@ def test_a_job_that_ended_with_its_allocation_while_the_controller_was_away_is_c
     eventually_blocking(lambda: not slurm_controller.slurm.jobs(), "the allocation has ended", within=120.0)
     assert (job.wait().state.value, job.runs()) == ("Completed", 1)
     assert job.log() == "begun\ndone\n"
+
+
+def test_a_job_whose_allocation_is_cancelled_while_the_controller_is_away_keeps_its_results(
+    slurm_controller: SlurmControllerWorld, configure: Callable[[str], None]
+) -> None:
+    configure("c.SlurmEngine.shared_home = True")
+    slurm, node, gate = slurm_controller.slurm, slurm_controller.slurm.node("box-one"), slurm_controller.gate()
+    job = slurm_controller.submit(MODEL, gate=gate, engine_options={"words": "--nodelist=box-one"})
+    job.until_it_says("begun")
+    kill(slurm_controller.controller())
+    gate.touch()
+    ends = f"tmp/jupyter_smx-{disk.UID}/clusters/*/algo-1/spool/{job.id}/end.json"
+    eventually_blocking(lambda: [*node.root.glob(ends)], "the job has ended", within=PATIENCE)
+    slurm.run("scancel --user=far-user")
+    eventually_blocking(lambda: not slurm.jobs(), "the allocation has ended", within=PATIENCE)
+    assert (job.wait().state.value, job.runs()) == ("Completed", 1)
+    assert {artifact.name: artifact.size > 0 for artifact in job.job().artifacts}["model.tar.gz"]
 
 
 def test_a_refusal_for_want_of_an_account_names_those_of_the_user(

@@ -38,6 +38,11 @@ _DAEMONS = {
         "</dev/null >/var/log/mariadbd.log 2>&1 &"
     ),
 }
+# Linux numbers namespaces in a range of each processor, and binds a namespace only in one with a lower number.
+# On one processor the namespace of a job has a higher number than that of slurmd.
+_SLURMD_OF_PRIVATE_TMP = (
+    f"taskset --cpu-list {min(os.sched_getaffinity(0))} unshare --mount --propagation private slurmd"
+)
 _INSTALL_DATABASE = (
     "mariadb-install-db --no-defaults --user=root --datadir=/var/lib/mysql --auth-root-authentication-method=normal "
     "--skip-test-db --innodb-log-file-size=8M >/var/log/mariadb-install.log 2>&1"
@@ -47,10 +52,11 @@ _INSTALL_DATABASE = (
 class SlurmWorld:
     """A cluster whose files lie in ``folder``."""
 
-    def __init__(self, machines: SshWorld, *, accounting: bool) -> None:
+    def __init__(self, machines: SshWorld, site: SlurmSite) -> None:
         self.ssh = machines
         self.folder = machines.folder
-        self.accounting = accounting
+        self.accounting = site.accounting
+        self._slurmd = _SLURMD_OF_PRIVATE_TMP if site.private_tmp else _DAEMONS["slurmd"]
         self.login = machines[cluster_files.LOGIN]
         self.nodes = [machine for machine in machines.machines if machine is not self.login]
         self.programs = cluster_files.shell_folder(self.folder, disk.FAR_USER)
@@ -72,7 +78,7 @@ class SlurmWorld:
             if site.shared_home:
                 share_home(world)
 
-        world = cls(SshWorld.create(folder, names=NAMES, before_boot=write_files), accounting=site.accounting)
+        world = cls(SshWorld.create(folder, names=NAMES, before_boot=write_files), site)
         try:
             cluster_files.write_shell(world.folder, disk.FAR_USER)
             world.start()
@@ -136,7 +142,7 @@ class SlurmWorld:
 
     def start_daemon(self, machine: Machine, name: str) -> None:
         """Start a daemon."""
-        machine.run(_DAEMONS[name], root=True)
+        machine.run(self._slurmd if name == "slurmd" else _DAEMONS[name], root=True)
 
     def stop_daemon(self, machine: Machine, name: str) -> None:
         """End a daemon by force; what it started goes on."""

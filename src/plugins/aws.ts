@@ -20,14 +20,15 @@ export const awsPlugin: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ): void => {
     // Few pages have a front: the code of the item is loaded with the first one.
-    const add = async (): Promise<void> => {
+    const add = (): void => {
       if (bar && model.state.awsUrl) {
         model.changed.disconnect(add);
-        const { addAwsItem } = await import('../widgets/awsItem');
-        addAwsItem(awsPlugin.id, bar, model, loadTranslation(translator));
+        void import('../widgets/awsItem').then(({ addAwsItem }) =>
+          addAwsItem(awsPlugin.id, bar, model, loadTranslation(translator))
+        );
       }
     };
     model.changed.connect(add);
-    void add();
+    add();
   }
 };

@@ -23,10 +23,10 @@ $(STAMP): pyproject.toml package.json yarn.lock
 	$(VENV)/bin/python -m pip install -q --disable-pip-version-check -e ".[dev,docs,test]"
 	touch $@
 
-# What the install has built just now is not built again.
+# What the install has built just now is not built again; a build that ended early has no `_build`.
 $(BUNDLE): $(STAMP) $(SOURCES)
 	test -e node_modules/.yarn-state.yml || jlpm install --immutable
-	test -z "$$(find package.json yarn.lock src style schema -newer $@ 2>&1)" || jlpm build
+	grep -q '"_build"' $@ 2>/dev/null && test -z "$$(find package.json yarn.lock src style schema -newer $@)" || jlpm build
 	jupyter-builder develop . --overwrite
 	rm -f jupyter_smx/labextension/install.json  # a later editable install writes it through the link; a wheel has it twice then
 	touch $@

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lab import WAKE
+from lab import KERNEL_LIMIT, WAKE
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ def test_the_status_bar_shows_a_front_that_a_notebook_started_until_it_ends(lab:
     expect(item).to_have_count(0)
     for _ in range(2):
         lab.execute("notebook:run-cell-and-select-next")
+    started = lab.page.locator(".jp-OutputArea-output").filter(has_text="train on this machine")
+    expect(started).to_be_visible(timeout=KERNEL_LIMIT)
     expect(item).to_be_visible(timeout=WAKE)
     expect(item).to_have_text("AWS → local")
     expect(item).to_have_attribute("title", re.compile(r"turned it on train here\. Back to AWS in a notebook: %smx"))

@@ -153,6 +153,8 @@ class ControllerSession:
         self.host.aws_front.ports.detach(self)
         if self.send_event in self.host.listeners:
             self.host.listeners.remove(self.send_event)
+            if self.host.is_noticed:
+                self.host.loop.later(0, self.host.end_without_reader)
 
     def send(self, header: Dict[str, Any], body: Optional[bytes] = None) -> None:
         """Queue one frame and send what the socket takes."""

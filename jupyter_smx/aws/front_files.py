@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.data_folder.file_identity import read_file_identity
+from jupyter_smx.data_folder.file_identity import FileIdentity, read_file_identity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+_UNKNOWN = FileIdentity(0, 0)
+"""Of a file whose system did not answer at the start; no file has it."""
 
 
 class FrontFiles:
@@ -23,7 +26,7 @@ class FrontFiles:
 
     def __init__(self, losses: Mapping[Path, str]) -> None:
         self._losses = losses
-        self._before = {path: read_file_identity(path, None) for path in losses}
+        self._before = {path: read_file_identity(path, _UNKNOWN) for path in losses}
 
     def find_loss(self) -> str:
         """Return what the first file means that was deleted or replaced; "" if all are as they were.
@@ -31,6 +34,6 @@ class FrontFiles:
         A file system that does not answer now counts as no loss.
         """
         for path, before in self._before.items():
-            if before is None or read_file_identity(path, before) != before:
+            if before is None or (before != _UNKNOWN and read_file_identity(path, before) != before):
                 return self._losses[path]
         return ""

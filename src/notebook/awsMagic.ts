@@ -14,6 +14,6 @@ export function followAwsMagic(model: IJobsModel): void {
 
 function onExecuted(this: IJobsModel, _: unknown, { cell }: { cell: Cell }): void {
   if (MAGIC.test(cell.model.sharedModel.getSource())) {
-    void this.catchUp();
+    void this.refresh(); // also where a proxy removes the header of changes
   }
 }

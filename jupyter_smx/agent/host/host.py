@@ -239,7 +239,7 @@ class Host:
         self.deadline.end_job(float(spec["keep_alive"]))
         self.check_deadline()
         if self.is_noticed:
-            self.loop.later(0, self._end_without_reader)
+            self.loop.later(0, self.end_without_reader)
         if self.unusable_reason:
             self.shut_down(self.unusable_reason, code=4)
             return
@@ -308,9 +308,9 @@ class Host:
             if self.current is not None:
                 self.current.interrupt(notice.job_seconds(grace))
             else:
-                self._end_without_reader()
+                self.end_without_reader()
 
-    def _end_without_reader(self) -> None:
+    def end_without_reader(self) -> None:
         """End this host, whose machine is taken away, if nothing reads results of its jobs here.
 
         Without a controller it waits for one only where no other way leads to the results: what follows the end of a

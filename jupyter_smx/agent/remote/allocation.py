@@ -34,8 +34,6 @@ EXIT_FOLDER = 93
 """Exit code of a parent that cannot use the folder of hosts."""
 NOTICE = "notice.json"
 """File in a host's folder, as in :mod:`jupyter_smx.agent.system.files.host_layout`, which cannot be imported here."""
-QUEUE = "queue.json"
-"""File in the home of the account with the last answer of the scheduler to a pilot."""
 _END_WITHIN = 25.0
 """Seconds that the agents of the other steps have after one step has ended."""
 _PARENT_LIMIT = 20.0
@@ -154,6 +152,11 @@ def _list_waiting() -> Optional[List[str]]:
     return _ask_queue("--format=%j", "--states=PENDING,CONFIGURING")
 
 
+def queue_path(home: str, variables: Mapping[str, str]) -> str:
+    """Return the path of the scheduler's last answer to a pilot: many sites have one home on several clusters; pure."""
+    return os.path.join(os.path.expanduser(home), f"queue-{variables.get('SLURM_CLUSTER_NAME', '')}.json")
+
+
 class WaitingJobs:
     """Names of this user's jobs that wait for nodes. Pilots with one home share an answer, in the file ``path``.
 
@@ -166,18 +169,17 @@ class WaitingJobs:
         self._ask = ask
         self._clock = clock
 
-    def look(self, oldest: float) -> Tuple[float, Optional[List[str]]]:
-        """Return the age of an answer that is less than ``oldest`` seconds old, and its names; None without one."""
+    def look(self, oldest: float) -> Optional[List[str]]:
+        """Return the names of an answer that is less than ``oldest`` seconds old; None without one."""
         now = self._clock()
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(self._path) as file:
             answer = json.load(file)
-            age = now - float(answer["at"])
-            if 0.0 <= age < oldest:
-                return age, [str(name) for name in answer["names"]]
+            if 0.0 <= now - float(answer["at"]) < oldest:
+                return [str(name) for name in answer["names"]]
         names = self._ask()
         if names is not None:
             self._write(json.dumps({"at": now, "names": names}))
-        return self._clock() - now, names
+        return names
 
     def _write(self, text: str) -> None:
         """Write in place: a network file system shows a new file of this name to other nodes much later."""
@@ -217,14 +219,13 @@ class GroupWait:
         if now > self._until:
             self._names = []  # its hosts were launched, or the parents end now
             return 0.0
-        age, waiting = self._queue.look(self._pause)
+        waiting = self._queue.look(self._pause)
         now = self._clock()
         self._next_at = now + self._pause
         if waiting is not None and not any(name in waiting for name in self._names):
             return 0.0
-        left = self._idle + self._pause - age
-        self._until = now + left
-        return left
+        self._until = now + self._idle + self._pause
+        return self._idle + self._pause
 
 
 def pilot(plan: Dict[str, Any], source: str) -> int:
@@ -242,8 +243,7 @@ def pilot(plan: Dict[str, Any], source: str) -> int:
     ]
     limit_at = time.monotonic() + float(plan["seconds"])
     log(f"started {len(steps)} steps")
-    home = os.path.expanduser(plan["home"])
-    wait = GroupWait(plan, WaitingJobs(os.path.join(home, QUEUE), _list_waiting, time.time))
+    wait = GroupWait(plan, WaitingJobs(queue_path(plan["home"], os.environ), _list_waiting, time.time))
     # A step ends with the last of its tasks, so the first parent that ends says so on its output.
     while not _wait_output(steps, signals, wait.timeout()):
         extension = wait.extension()

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from types import MappingProxyType
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -46,8 +46,8 @@ class FileSender:
 
     def __init__(self) -> None:
         self._hosts: WeakKeyDictionary[AgentStream, _HostFiles] = WeakKeyDictionary()
-        self._failed: WeakSet[AgentStream] = WeakSet()
-        """Streams on which the last source did not arrive."""
+        self._failures: WeakKeyDictionary[AgentStream, int] = WeakKeyDictionary()
+        """Number of times in a row that a source did not arrive."""
         self._digests = FileDigests()
 
     async def send(
@@ -63,13 +63,13 @@ class FileSender:
         items = await asyncio.to_thread(self._digests.items, sources, known)
         here = self._hosts.get(stream)
         if here is None or _bytes_after(here, items) > MAX_BYTES:
-            # A host that did not take a source may have no room: what other jobs needed goes first.
-            only = here is not None or stream in self._failed
+            # A host that takes no source again and again may have no room: what other jobs needed goes first.
+            only = here is not None or self._failures.get(stream, 0) > 1
             here = self._hosts[stream] = await self._ask(stream, items, only=only)
-            self._failed.discard(stream)
         for item in items:
             if item.id not in here.items:
                 await self._send_item(stream, here, item)
+        self._failures.pop(stream, None)
         return {item.source: f"{here.root}/items/{item.id}/{item.name}" for item in items}
 
     async def _ask(self, stream: AgentStream, items: Sequence[FileItem], *, only: bool) -> _HostFiles:
@@ -90,7 +90,7 @@ class FileSender:
         except UnavailableError as error:
             # Ask the host again: a part may have arrived, or a file here may have changed meanwhile.
             self._hosts.pop(stream, None)
-            self._failed.add(stream)
+            self._failures[stream] = self._failures.get(stream, 0) + 1
             self._digests.forget()
             raise UnavailableError(error.message, cure=error.cure, transient=True) from error
         here.sizes |= {name: size for name, (_path, size) in item.contents.items()}

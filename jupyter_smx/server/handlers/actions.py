@@ -45,7 +45,7 @@ async def get_controller_state(handler: ControllerHandler) -> None:
         "server_version": VERSION,
         "records_note": controller_launch.records_note(),
         "records_id": controller_launch.records_id(),
-        "aws_url": running_front_url(),
+        "aws_url": await asyncio.to_thread(running_front_url),
     }
     try:
         answer = await connection.request("GET", controller_path("describe_controller"))
@@ -109,8 +109,8 @@ async def download_artifact(handler: ControllerHandler) -> None:
 
 async def list_changes(handler: ControllerHandler) -> None:
     """Return the changes after ``since``; without a controller, the instruction to list everything again."""
-    # Each page sends this request at least every 30 s.
-    handler.set_header("X-Smx-Aws", running_front_url())
+    # A visible page sends this request about every 30 s. The data folder may be on a slow disk.
+    handler.set_header("X-Smx-Aws", await asyncio.to_thread(running_front_url))
     try:
         await handler.pass_on()
     except NoControllerError:

@@ -77,10 +77,10 @@ describe('the item for clients of AWS', () => {
     followAwsMagic(model);
     execute('import boto3\n  %smx aws on');
     execute('%smx  aws on --s3 aws');
-    expect(model.catchUp).toHaveBeenCalledTimes(2);
+    expect(model.refresh).toHaveBeenCalledTimes(2);
     execute('%smx jobs');
     execute('print("%smx aws on")');
-    expect(model.catchUp).toHaveBeenCalledTimes(2);
+    expect(model.refresh).toHaveBeenCalledTimes(2);
   });
 
   it('is missing in a page without a status bar', async () => {

@@ -173,6 +173,19 @@ def test_a_host_without_a_controller_ends_with_its_job_so_that_its_results_can_b
     assert kept(agent, job)["cause"] == "interrupted"
 
 
+def test_a_host_whose_controller_leaves_after_its_job_ends_so_that_its_results_can_be_copied(
+    start: Callable[[float], Agent],
+) -> None:
+    agent = start(600.0)
+    job = begin(agent, SAVES)
+    give_notice(agent)
+    agent.end_of(job)
+    assert agent.process.poll() is None, "the controller may read the results"
+    agent.client.close()
+    assert agent.wait() == 0
+    assert kept(agent, job)["cause"] == "interrupted"
+
+
 def test_an_idle_host_ends_at_once(start: Callable[[float], Agent]) -> None:
     agent = start(600.0)
     give_notice(agent)

@@ -353,9 +353,6 @@ import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[3:]
 from records import a_job, an_id
-from jupyter_smx.aws.sagemaker.requests.job_clients import add_variables
-from jupyter_smx.aws_endpoint.endpoint_file import Endpoint
-from jupyter_smx.aws_endpoint.environment import client_variables
 from jupyter_smx.controller.db.store import Store
 from test_store import news
 store = Store.open(Path(sys.argv[1]))

@@ -280,7 +280,12 @@ class Queue:
 
 @pytest.fixture
 def queue(tmp_path: Path) -> Queue:
-    return Queue(tmp_path / "home" / allocation.QUEUE)
+    return Queue(Path(allocation.queue_path(os.fspath(tmp_path / "home"), {"SLURM_CLUSTER_NAME": "alps"})))
+
+
+def test_clusters_with_one_home_have_answers_of_their_own(queue: Queue) -> None:
+    other = allocation.queue_path(os.fspath(queue.path.parent), {"SLURM_CLUSTER_NAME": "jura"})
+    assert other not in (os.fspath(queue.path), allocation.queue_path(os.fspath(queue.path.parent), {}))
 
 
 def test_pilots_with_one_home_ask_as_one_does(queue: Queue) -> None:

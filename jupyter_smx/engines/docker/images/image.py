@@ -257,6 +257,8 @@ class Images:
 
         A container without the entry point reports the numbers of a name. Return "" for root, if no container reports
         them, and for Podman, which gives the folder to the user itself.
+
+        :raises RefusedError: the container gives no output for too long; transient.
         """
         if _NUMBERS.fullmatch(name):
             return name
@@ -264,7 +266,9 @@ class Images:
             return ""
         try:
             _python, report = await self._find_python(replace(search, entrypoint=()))
-        except RefusedError:
+        except RefusedError as problem:
+            if problem.transient:
+                raise
             return ""  # only the entry point may put a Python on PATH
         return report.user.numbers() if report.user else ""
 

@@ -33,7 +33,7 @@ BASE = "/front/"
 READ_TIMEOUT = 3.0
 """Seconds that nginx waits for the server."""
 OUR_HEADERS = re.compile(r"X-Smx-", re.IGNORECASE)
-_HIDDEN_HEADERS = ("Offset", "Total", "Final", "Host", "Hosts", "Attempt", "Attempts", "Now", "Version")
+_HIDDEN_HEADERS = ("Offset", "Total", "Final", "Host", "Hosts", "Attempt", "Attempts", "Now", "Version", "Aws")
 _UNUSED_EXTENSIONS = ("jupyter_lsp", "jupyter_server_terminals", "jupyterlab", "notebook", "notebook_shim")
 """Extensions of the environment that take time to start."""
 _START_LIMIT = 60.0

@@ -11,6 +11,7 @@ import pytest
 from login_programs import FOLDER, LoginPrograms
 from slurm_controller import PATIENCE
 from world import kill
+from worlds.ssh import disk
 
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -97,8 +98,13 @@ def test_a_job_and_its_pool_outlive_a_restart_of_the_daemons(
 
 @pytest.mark.timeout(240)
 def test_a_pool_ends_with_its_keep_alive_although_no_controller_lives(slurm_controller: SlurmControllerWorld) -> None:
-    slurm_controller.run(keep_alive=KEEP_ALIVE)
+    job = slurm_controller.run(keep_alive=KEEP_ALIVE)
     assert slurm_controller.slurm.jobs()
+    results = f"tmp/jupyter_smx-{disk.UID}/clusters/*/algo-1/spool/{job.id}"
+    # The controller lets the host delete them a moment after the end; a host that has some keeps its node longer.
+    eventually_blocking(
+        lambda: not any([*node.root.glob(results)] for node in slurm_controller.slurm.nodes), "the results are here"
+    )
     kill(slurm_controller.controller())
     within = KEEP_ALIVE + 30.0
     eventually_blocking(lambda: not slurm_controller.slurm.jobs(), "the allocation has ended", within=within)

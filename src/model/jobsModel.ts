@@ -9,7 +9,7 @@ import type { JobSummary, PoolSummary } from '../_types';
 import type { ApiClient, IResponse } from '../api/client';
 import { classifyFailure, failureFromBody } from '../api/errors';
 import type { IPageVisibility } from '../api/pageVisibility';
-import { Poller, shouldPollOnEvent } from '../api/poller';
+import { Poller } from '../api/poller';
 import { untilAnswered } from '../api/untilAnswered';
 import { applyFailure } from '../state/connectionState';
 import type { IState, IStateUpdate } from '../state/state';
@@ -26,13 +26,9 @@ import {
 } from '../state/state';
 import type { IJobsModel } from '../tokens';
 import { ArrayCounter } from './arrayCounter';
+import { type Read, readAfterEvent } from './changeEvent';
 import { ChangeExpectation } from './changeExpectation';
 import { nextCursor, PAGE, readListing } from './listing';
-import { isStatusChange } from './statusChange';
-
-export const CHANGE_SCHEMA = 'https://events.jupyter.org/jupyter_smx/change/v1';
-
-type PendingRead = 'nothing' | 'changes' | 'list';
 
 /**
  * Events are hints: they may be lost, and every holder of a token can forge them. So an event only says that there
@@ -187,16 +183,9 @@ export class JobsModel implements IJobsModel, IDisposable {
 
   private _onEvent(_sender: Event.IManager, event: Event.Emission): void {
     this._expectation.noteEvent();
-    const isOurs =
-      event.schema_id === CHANGE_SCHEMA && shouldPollOnEvent(this._state.failure, event.kind);
-    if (!isOurs || (this._isHidden && !isStatusChange(event, this._state))) {
-      return;
-    }
-    const isNews = typeof event.seq === 'number' && event.seq > this._state.seq;
-    if (event.kind === 'reset') {
-      void this._request('list');
-    } else if (isNews || this._state.connectionStatus !== 'ready') {
-      void this._request('changes');
+    const read = readAfterEvent(event, this._state, this._isHidden);
+    if (read !== 'nothing') {
+      void this._request(read);
     }
   }
 
@@ -224,7 +213,7 @@ export class JobsModel implements IJobsModel, IDisposable {
     }
   }
 
-  private _request(wish: PendingRead): Promise<void> {
+  private _request(wish: Read): Promise<void> {
     if (this._pendingRead !== 'list') {
       this._pendingRead = wish;
     }
@@ -368,7 +357,7 @@ export class JobsModel implements IJobsModel, IDisposable {
   private readonly _releasedPools = new Set<string>();
   private _state: IState = EMPTY_STATE;
   private readonly _expectation: ChangeExpectation;
-  private _pendingRead: PendingRead = 'nothing';
+  private _pendingRead: Read = 'nothing';
   private _working: Promise<void> | null = null;
   private _paging: Promise<void> | null = null;
   private _isDisposed = false;

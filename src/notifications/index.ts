@@ -5,8 +5,7 @@ import type { Event } from '@jupyterlab/services';
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { CHANGE_SCHEMA } from '../model/jobsModel';
-import { isStatusChange } from '../model/statusChange';
+import { readAfterEvent } from '../model/changeEvent';
 import type { IJobsModel } from '../tokens';
 import { DesktopNotifications } from './desktopNotifications';
 import { HiddenTabSocket } from './hiddenTabSocket';
@@ -79,14 +78,12 @@ export async function startNotifier(options: INotifyOptions): Promise<INotificat
   return { notifier, permissionPrompt };
 }
 
-/** Request what changed, if an event says that something did. */
+/** Read what an event of a hidden tab's own connection announces. */
 function onEvent(event: Event.Emission, model: IJobsModel): void {
-  if (event.schema_id !== CHANGE_SCHEMA) {
-    return;
-  }
-  if (event.kind === 'reset') {
+  const read = readAfterEvent(event, model.state, true);
+  if (read === 'list') {
     void model.refresh();
-  } else if (Number(event.seq) > model.state.seq && isStatusChange(event, model.state)) {
+  } else if (read === 'changes') {
     void model.catchUp();
   }
 }

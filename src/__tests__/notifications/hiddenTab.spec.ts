@@ -2,7 +2,8 @@ import type { Event } from '@jupyterlab/services';
 import { Stream } from '@lumino/signaling';
 
 import type { ApiClient } from '../../api/client';
-import { CHANGE_SCHEMA, JobsModel } from '../../model/jobsModel';
+import { CHANGE_SCHEMA } from '../../model/changeEvent';
+import { JobsModel } from '../../model/jobsModel';
 import { changes, completed, event, job } from '../fixtures/examples';
 import { Page } from '../fixtures/fakeBrowser';
 

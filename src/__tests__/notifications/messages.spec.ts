@@ -1,6 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { isStatusChange } from '../../model/statusChange';
 import {
   formatDesktopNotification,
   formatEnded,
@@ -16,8 +15,8 @@ import {
 } from '../../notifications/poolDeadlines';
 import { PromptStore } from '../../notifications/promptStore';
 import { SeenStore } from '../../notifications/seenStore';
-import { applyListing, EMPTY_STATE } from '../../state/state';
-import { completed, job, pool } from '../fixtures/examples';
+import type { job } from '../fixtures/examples';
+import { completed, pool } from '../fixtures/examples';
 import { FakeStorage, storageOver } from '../fixtures/fakeBrowser';
 
 const trans = nullTranslator.load('jupyter_smx');
@@ -199,18 +198,5 @@ describe('answers', () => {
     const promptStore = new PromptStore(storageOver(storage), 'k');
     promptStore.add('a@2000', 2000, 1900);
     expect(promptStore.has('a@2000')).toBe(true);
-  });
-});
-
-describe('an event', () => {
-  const state = applyListing(EMPTY_STATE, [job(1)], [], 1).state;
-  const isNews = (fields: object): boolean => isStatusChange({ schema_id: 's', ...fields }, state);
-
-  it('is worth a request in a hidden tab if it is about more than progress', () => {
-    expect(isNews({ kind: 'job', id: 'job-1', status: 'InProgress' })).toBe(false);
-    expect(isNews({ kind: 'job', id: 'job-1', status: 'Completed' })).toBe(true);
-    expect(isNews({ kind: 'job', id: 'job-2', status: 'InProgress' })).toBe(true);
-    expect(isNews({ kind: 'pool', id: 'pool-1', status: 'Available' })).toBe(true);
-    expect(isNews({ kind: 'reset' })).toBe(true);
   });
 });

@@ -2,7 +2,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { nullTranslator } from '@jupyterlab/translation';
 
 import type { JobSummary } from '../../_types';
-import { CHANGE_SCHEMA } from '../../model/jobsModel';
+import { CHANGE_SCHEMA } from '../../model/changeEvent';
 import { completed, job } from '../fixtures/examples';
 import { FakeDesktop, FakeLocks, FakeStorage } from '../fixtures/fakeBrowser';
 import type { IOpenModel } from '../fixtures/fakeServer';

@@ -1,0 +1,37 @@
+// Decides what a page reads after an event.
+
+import type { Event } from '@jupyterlab/services';
+
+import { shouldPollOnEvent } from '../api/poller';
+import type { IState } from '../state/state';
+
+export const CHANGE_SCHEMA = 'https://events.jupyter.org/jupyter_smx/change/v1';
+
+/** What to read: nothing, what changed after the number of the state, or the whole list. */
+export type Read = 'nothing' | 'changes' | 'list';
+
+/**
+ * Return what to read after an event. After a failure most events are no reason to read: many may come in a second.
+ *
+ * A hidden page reads only what notifications tell: a running job changes about once a second, and each change would
+ * cost a request that no user sees.
+ */
+export function readAfterEvent(event: Event.Emission, state: IState, isHidden: boolean): Read {
+  const isOurs = event.schema_id === CHANGE_SCHEMA && shouldPollOnEvent(state.failure, event.kind);
+  if (!isOurs || (isHidden && !isStatusChange(event, state))) {
+    return 'nothing';
+  }
+  if (event.kind === 'reset') {
+    return 'list';
+  }
+  const isNews = typeof event.seq === 'number' && event.seq > state.seq;
+  return isNews || state.connectionStatus !== 'ready' ? 'changes' : 'nothing';
+}
+
+/** Return true if an event is about more than progress: a new job, a new status, a pool, or a reset. */
+function isStatusChange(event: Event.Emission, state: IState): boolean {
+  if (event.kind !== 'job' || typeof event.id !== 'string') {
+    return true;
+  }
+  return state.jobs.get(event.id)?.status !== event.status;
+}

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-MODULES = ("sagemaker.session", "sagemaker.core.helper.session_helper")
-"""Modules of the SDK's versions 2 and 3 that have the function."""
+MODULES = ("sagemaker.session", "sagemaker.core.helper.session_helper", "sagemaker_core.helper.session_helper")
+"""Modules that have the function: of the SDK's versions 2 and 3, and of SageMaker Core 1, which version 2 installs."""
 FUNCTION = "sts_regional_endpoint"
 _ORIGINAL = "_jupyter_smx_sts_regional_endpoint"
 _URL_VARIABLE = "AWS_ENDPOINT_URL_STS"

@@ -13,7 +13,7 @@ from importlib.machinery import PathFinder
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _PATCH = os.path.join(os.path.dirname(_FOLDER), "sagemaker_patch.py")
-_SDK = "sagemaker"
+_PACKAGES = ("sagemaker", "sagemaker_core")  # the SDK, and SageMaker Core 1, which a notebook may use without it
 
 
 class SdkImport:
@@ -22,7 +22,7 @@ class SdkImport:
     @classmethod
     def find_spec(cls, fullname: str, *_: object) -> None:
         """Install the patch if the SDK is imported."""
-        if fullname != _SDK:
+        if fullname not in _PACKAGES:
             return
         sys.meta_path.remove(cls)
         from importlib.util import module_from_spec, spec_from_file_location  # noqa: PLC0415 - few processes need it

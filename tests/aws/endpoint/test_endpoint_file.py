@@ -135,16 +135,16 @@ def test_the_sdk_is_configured_without_telemetry_and_with_a_local_bucket(tmp_pat
 
 @pytest.fixture
 def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Provide packages with the modules and the function of the SDK's versions 2 and 3."""
+    """Provide packages with the modules and the function of the SDK's versions 2 and 3, and of SageMaker Core."""
     code = "def sts_regional_endpoint(region):\n    return f'https://sts.{region}.amazonaws.com'\n"
-    helper = tmp_path / "sagemaker" / "core" / "helper"
-    helper.mkdir(parents=True)
-    (tmp_path / "sagemaker" / "session.py").write_text(code)
-    (helper / "session_helper.py").write_text(code)
+    for name in sagemaker_patch.MODULES:
+        file = tmp_path.joinpath(*name.split(".")).with_suffix(".py")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     yield
     sagemaker_patch.remove_patch()
-    for name in [name for name in sys.modules if name.partition(".")[0] == "sagemaker"]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("sagemaker", "sagemaker_core")]:
         del sys.modules[name]
 
 

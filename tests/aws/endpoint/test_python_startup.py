@@ -39,6 +39,14 @@ def test_the_sdk_calls_sts_at_the_front_and_the_startup_module_of_the_interprete
     assert run_python(ASK, sdk, FRONT) == "startup of sitecustomize\nhttp://127.0.0.1:1\n"
 
 
+def test_sagemaker_core_without_the_sdk_calls_sts_at_the_front(tmp_path: Path) -> None:
+    package = tmp_path / "sagemaker_core" / "helper"
+    package.mkdir(parents=True)
+    (package / "session_helper.py").write_text("def sts_regional_endpoint(region): return 'https://sts'\n")
+    ask = ASK.replace("sagemaker.session", "sagemaker_core.helper.session_helper")
+    assert run_python(ask, tmp_path, FRONT) == "http://127.0.0.1:1\n"
+
+
 def test_without_the_fronts_variable_the_sdk_calls_aws(sdk: Path) -> None:
     assert run_python(ASK, sdk, {}) == "startup of sitecustomize\nhttps://sts\n"
 

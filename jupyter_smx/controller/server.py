@@ -173,12 +173,13 @@ class ControllerServer:
     async def run(self, listen_socket: ListenSocket, stop: asyncio.Event) -> None:
         """Serve until ``stop`` is set, another controller takes over, or the controller is idle for long enough."""
         self._stop = stop
+        # First: what is deleted from here on is a loss, also before the first pass.
+        self._file_watch = FileWatch(self._data_dir)
         self.server.add_socket(listen_socket.socket)
         await self._first_reconcile()
         listen_socket.publish()
         _log.info("controller started: pid=%d epoch=%d socket=%s", os.getpid(), self.store.epoch, listen_socket.path)
         self._retention.begin()
-        self._file_watch = FileWatch(self._data_dir)
         loop_task = asyncio.create_task(self._reconcile_loop(listen_socket), name="reconcile loop")
         # What is loaded now stays; the collector need not look at it again and again.
         gc.collect()

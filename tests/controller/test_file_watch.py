@@ -130,6 +130,25 @@ async def test_a_controller_without_its_lock_leaves_and_its_agents_go_on(
     assert not world.socket.exists()
 
 
+class SocketOfLateCleanup(ListenSocket):
+    """A socket at whose publication another program deletes the lock."""
+
+    def publish(self) -> None:
+        super().publish()
+        (self.path.parent / file_watch.LOCK).unlink(missing_ok=True)
+
+
+async def test_a_lock_that_is_deleted_before_the_first_pass_is_a_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "TICK", 0.01)
+    (tmp_path / file_watch.LOCK).touch()
+    world = World(tmp_path)
+    async with world.agent:
+        await asyncio.wait_for(world.service.run(SocketOfLateCleanup(tmp_path / "s"), world.stop), 30)
+    assert not (tmp_path / "s").exists()
+
+
 @pytest.mark.parametrize("names", [[""], [file_watch.LOCK, file_watch.RECORDS]])
 async def test_a_controller_without_its_data_folder_ends_its_agents_and_leaves(
     running: tuple[World, asyncio.Task[None]], names: list[str]

@@ -1,8 +1,7 @@
 """What each controller puts into a new data folder, made once for all tests of a process.
 
-To compile the agent for its archive, and to import Alembic for the schema of the records, takes as long as everything
-else in a controller's start. Tests have hundreds of data folders: they begin as another controller of the same version
-leaves a folder in which it did nothing.
+To compile the agent for its archive takes as long as everything else in a controller's start. Tests have hundreds of
+data folders: they begin as another controller of the same version leaves a folder in which it did nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def _archive() -> bytes:
 
 @cache
 def _empty_records() -> bytes:
-    from jupyter_smx.controller.db.store import Store  # noqa: PLC0415 - SQLAlchemy, which the contract does without
+    from jupyter_smx.controller.db.store import Store  # noqa: PLC0415 - the contract does without it
 
     with tempfile.TemporaryDirectory(prefix="smx-records-") as folder:
         path = Path(folder, _RECORDS)

@@ -10,19 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-from sqlalchemy import create_engine
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool
 
-from jupyter_smx.controller.db.tables import REVISIONS
+from jupyter_smx.controller.db.tables import REVISIONS, SCHEMA, WRITE_VERSION
 from jupyter_smx.controller.errors import RecordsError
 from jupyter_smx.data_folder import location
 from jupyter_smx.model.errors import ValidationError, VersionMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-
-    from sqlalchemy import Connection
 
 _Record = TypeVar("_Record")
 _log = logging.getLogger(__name__)
@@ -36,7 +31,7 @@ _CORRUPT, _FULL, _NO_DATABASE = 11, 13, 26
 """SQLite's error codes; Python's exceptions have them from 3.11 on."""
 
 
-def connect(path: Path) -> Connection:
+def connect(path: Path) -> sqlite3.Connection:
     """Open the records at ``path``, made or brought to this version first.
 
     :raises ValidationError: a network file system, where SQLite's write-ahead log loses records.
@@ -51,13 +46,14 @@ def connect(path: Path) -> Connection:
     except (OSError, sqlite3.Error) as error:
         raise unwritable_error(path, error) from error
     try:
-        return _prepare(path, raw)
-    except (sqlite3.Error, DBAPIError) as error:
+        _prepare(path, raw)
+    except sqlite3.Error as error:
         raw.close()
-        raise unwritable_error(path, getattr(error, "orig", None) or error) from error
+        raise unwritable_error(path, error) from error
     except BaseException:
         raw.close()
         raise
+    return raw
 
 
 def connect_for_checkpoint(path: Path) -> sqlite3.Connection:
@@ -161,9 +157,12 @@ def _set(raw: sqlite3.Connection, own: str) -> sqlite3.Connection:
     return raw
 
 
-def _prepare(path: Path, raw: sqlite3.Connection) -> Connection:
+def _prepare(path: Path, raw: sqlite3.Connection) -> None:
+    """Make the tables in an empty file, or bring those of an earlier version to this one."""
+    if not _version(raw):
+        _create(raw)
     version = _version(raw)
-    if version and version not in REVISIONS:
+    if version not in REVISIONS:
         raise VersionMismatchError(
             f"The records at {path} were written by a newer jupyter-smx (version {version}, this version "
             f"supports up to {REVISIONS[-1]}).",
@@ -171,11 +170,8 @@ def _prepare(path: Path, raw: sqlite3.Connection) -> Connection:
             value=version,
             cure="Update jupyter-smx, or set JUPYTER_SMX_DATA_DIR to another folder.",
         )
-    engine = create_engine("sqlite://", creator=lambda: raw, poolclass=NullPool)
-    connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
     if version != REVISIONS[-1]:
-        _upgrade(connection, raw)
-    return connection
+        migrate(raw, REVISIONS[-1])
 
 
 def _version(raw: sqlite3.Connection) -> str:
@@ -184,18 +180,40 @@ def _version(raw: sqlite3.Connection) -> str:
     return str(row[0]) if row else ""
 
 
-def _upgrade(connection: Connection, raw: sqlite3.Connection) -> None:
-    # Alembic takes as long to import as everything else here together, and is needed once per version.
+def _create(raw: sqlite3.Connection) -> None:
+    raw.execute("BEGIN EXCLUSIVE")
+    # Another controller may have done it while this one waited for the file.
+    if not _version(raw):
+        for statement in SCHEMA.split(";"):
+            raw.execute(statement)
+        WRITE_VERSION.run(raw, version=REVISIONS[-1])
+    raw.execute("COMMIT")
+
+
+def migrate(raw: sqlite3.Connection, revision: str) -> None:
+    """Bring the tables from an earlier revision, or from none, to ``revision`` in one transaction.
+
+    :raises sqlite3.Error: the file is unavailable.
+    """
+    # Both take longer to import than everything else here together, and are needed once per version.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
+    from sqlalchemy import create_engine  # noqa: PLC0415
+    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
+    from sqlalchemy.pool import StaticPool  # noqa: PLC0415
 
+    engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)  # which does not close it
     config = Config(stdout=sys.stderr)
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    # Leaving the block commits; inside it Alembic sees that the transaction is not its own.
-    with connection.begin():
-        raw.execute("BEGIN EXCLUSIVE")
-        # Another controller may have done it while this one waited for the file.
-        if _version(raw) != REVISIONS[-1]:
-            command.upgrade(config, "head")
+    try:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            config.attributes["connection"] = connection
+            # Leaving the block commits; inside it Alembic sees that the transaction is not its own.
+            with connection.begin():
+                raw.execute("BEGIN EXCLUSIVE")
+                # Another controller may have done it while this one waited for the file.
+                if _version(raw) != revision:
+                    command.upgrade(config, revision)
+    except DBAPIError as error:
+        raise (error.orig or error) from error

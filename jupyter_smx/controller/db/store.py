@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from sqlalchemy import Connection
-
     from jupyter_smx.controller.db.tables import Statement
     from jupyter_smx.model.spec.array import Array
     from jupyter_smx.model.status import Status
@@ -89,13 +87,8 @@ class Store:
     ``writes`` counts the transactions of this owner.
     """
 
-    def __init__(self, path: Path, connection: Connection) -> None:
+    def __init__(self, path: Path, raw: sqlite3.Connection) -> None:
         self.path = path
-        self._connection = connection
-        raw = connection.connection.driver_connection
-        if not isinstance(raw, sqlite3.Connection):
-            raise TypeError("The store supports only SQLite.")
-        # SQLAlchemy builds the statements, the driver runs them: SQLAlchemy's execution took half of a write's time.
         self._raw = raw
         self.arrays = ArrayStore(path, raw)
         self.reserve = Reserve(path.parent)
@@ -118,7 +111,6 @@ class Store:
 
     def close(self) -> None:
         """Close the file; committed data stays. Idempotent."""
-        self._connection.close()
         self._raw.close()
 
     # Writing
@@ -267,8 +259,12 @@ class Store:
 
         Does not read the source of jobs.
         """
-        question = tables.page(status, after_start=bool(before))
-        return decode_readable(_decode_summary, question.run(self._raw, count=limit, before=before))
+        if status is None:
+            question = tables.NEXT_PAGE if before else tables.FIRST_PAGE
+        else:
+            question = tables.NEXT_PAGE_OF_STATUS if before else tables.FIRST_PAGE_OF_STATUS
+        rows = question.run(self._raw, count=limit, before=before, status=status and status.value)
+        return decode_readable(_decode_summary, rows)
 
     @_wrap_read_errors
     def previous_run(self, job: Job) -> str | None:

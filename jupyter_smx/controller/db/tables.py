@@ -1,231 +1,178 @@
-"""Tables and all statements, built once, because to compile a statement takes longer than to run it."""
+"""Tables of new records, and all statements but those of arrays, as SQL text.
+
+Only a migration imports SQLAlchemy and Alembic: the two took a third of a controller's start.
+"""
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import (
-    Column,
-    Float,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    bindparam,
-    delete,
-    func,
-    literal_column,
-    not_,
-    or_,
-    select,
-    tuple_,
-    update,
-)
-from sqlalchemy.dialects.sqlite import Insert, dialect, insert
-
-from jupyter_smx.model.records.cluster import ClusterState
-from jupyter_smx.model.status import SecondaryStatus, Status, is_final, status_of
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from sqlalchemy import ClauseElement
-
 REVISIONS = ("0001", "0002", "0003", "0004")
 """Revisions of the tables, oldest first; the last one is that of this code."""
 
-metadata = MetaData()
+SCHEMA = """
+CREATE TABLE alembic_version (
+    version_num VARCHAR(32) NOT NULL,
+    CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+-- By what clock the records are written (boot, apart): see clock.ClockOffset.
+CREATE TABLE meta (
+    id INTEGER NOT NULL PRIMARY KEY,
+    epoch INTEGER NOT NULL,
+    boot VARCHAR,
+    apart FLOAT
+);
+INSERT INTO meta (id, epoch) VALUES (1, 0);
+-- The blobs stand last, so that a look at the columns before them reads no overflow page.
+CREATE TABLE jobs (
+    id VARCHAR NOT NULL PRIMARY KEY,
+    name VARCHAR NOT NULL UNIQUE,
+    base_name VARCHAR NOT NULL,
+    created_at FLOAT NOT NULL,
+    status VARCHAR NOT NULL,
+    state VARCHAR NOT NULL,
+    cluster VARCHAR NOT NULL,
+    lease INTEGER NOT NULL,
+    summary BLOB NOT NULL,
+    record BLOB NOT NULL
+);
+CREATE INDEX jobs_newest ON jobs (created_at, id);
+CREATE INDEX jobs_status_newest ON jobs (status, created_at, id);
+CREATE INDEX jobs_base_name ON jobs (base_name, created_at);
+CREATE TABLE clusters (
+    id VARCHAR NOT NULL PRIMARY KEY,
+    state VARCHAR NOT NULL,
+    lease INTEGER NOT NULL,
+    record BLOB NOT NULL
+);
+CREATE INDEX clusters_state ON clusters (state);
+-- A number is never given twice, not even when the newest event was dropped.
+CREATE TABLE events (
+    seq INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    at FLOAT NOT NULL,
+    body BLOB NOT NULL
+);
+-- Durations of completed jobs, by the hash of their code, separate from the records, so that no blob is read.
+CREATE TABLE runs (
+    job VARCHAR NOT NULL PRIMARY KEY,
+    code VARCHAR NOT NULL,
+    wish VARCHAR NOT NULL,
+    instances VARCHAR NOT NULL,
+    seconds FLOAT NOT NULL,
+    ended_at FLOAT NOT NULL
+);
+CREATE INDEX runs_of_code ON runs (code, instances, ended_at);
+CREATE TABLE arrays (
+    id VARCHAR NOT NULL PRIMARY KEY,
+    name VARCHAR NOT NULL UNIQUE,
+    base_name VARCHAR NOT NULL,
+    created_at FLOAT NOT NULL,
+    record BLOB NOT NULL
+);
+CREATE INDEX arrays_newest ON arrays (created_at, id);
+CREATE INDEX arrays_base_name ON arrays (base_name, created_at);
+CREATE TABLE tasks (
+    job VARCHAR NOT NULL PRIMARY KEY,
+    array VARCHAR NOT NULL
+);
+CREATE INDEX tasks_of_array ON tasks (array, job)
+"""
+"""All tables of an empty file, as the migrations together make them, but without the version."""
 
-meta = Table(
-    "meta",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("epoch", Integer, nullable=False),
-    # By what clock the records are written; see clock.ClockOffset.
-    Column("boot", String),
-    Column("apart", Float),
-)
-
-jobs = Table(
-    "jobs",
-    metadata,
-    Column("id", String, primary_key=True),
-    Column("name", String, nullable=False, unique=True),
-    Column("base_name", String, nullable=False),
-    Column("created_at", Float, nullable=False),
-    Column("status", String, nullable=False),
-    Column("state", String, nullable=False),
-    Column("cluster", String, nullable=False),
-    Column("lease", Integer, nullable=False),
-    # The blobs stand last, so that a look at the columns before them reads no overflow page.
-    Column("summary", LargeBinary, nullable=False),
-    Column("record", LargeBinary, nullable=False),
-    Index("jobs_newest", "created_at", "id"),
-    Index("jobs_status_newest", "status", "created_at", "id"),
-    Index("jobs_base_name", "base_name", "created_at"),
-)
-
-clusters = Table(
-    "clusters",
-    metadata,
-    Column("id", String, primary_key=True),
-    Column("state", String, nullable=False),
-    Column("lease", Integer, nullable=False),
-    Column("record", LargeBinary, nullable=False),
-    Index("clusters_state", "state"),
-)
-
-events = Table(
-    "events",
-    metadata,
-    Column("seq", Integer, primary_key=True),
-    Column("at", Float, nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    # A number is never given twice, not even when the newest event was dropped.
-    sqlite_autoincrement=True,
-)
-
-runs = Table(
-    "runs",
-    metadata,
-    Column("job", String, primary_key=True),
-    Column("code", String, nullable=False),
-    Column("wish", String, nullable=False),
-    Column("instances", String, nullable=False),
-    Column("seconds", Float, nullable=False),
-    Column("ended_at", Float, nullable=False),
-    Index("runs_of_code", "code", "instances", "ended_at"),
-)
-"""Durations of completed jobs, by the hash of their code; separate from the records, so that no blob is read."""
-
-_LIVE = sorted({status_of(step).value for step in SecondaryStatus if not is_final(step)})
-_IS_LIVE = or_(*(jobs.c.status == live for live in _LIVE))
 _LAST_CHARACTER = "\U0010ffff"
-_DIALECT = dialect(paramstyle="named")
 
 
 class Statement:
-    """A statement, compiled once to SQL: compiling it at each use would take longer than the statement."""
+    """A statement with named parameters."""
 
-    def __init__(self, element: ClauseElement) -> None:
-        compiled = element.compile(dialect=_DIALECT)
-        self._text = str(compiled)
-        self._constants = {name: value for name, value in compiled.params.items() if value is not None}
+    def __init__(self, text: str) -> None:
+        self._text = text
 
     def run(self, on: sqlite3.Connection, **values: object) -> sqlite3.Cursor:
-        """Run it on a connection, with a value for each of its parameters.
+        """Run it on a connection, with a value for each of its parameters; values without one are ignored.
 
         :raises sqlite3.Error: an error of the driver.
         """
-        return on.execute(self._text, self._constants | values)
+        return on.execute(self._text, values)
 
 
-def _upsert_job() -> Insert:
-    row = insert(jobs).values({column.name: bindparam(column.name) for column in jobs.columns})
-    # To write a column that never changes would write the pages of its index, too.
-    changed = {name: row.excluded[name] for name in ("status", "state", "cluster", "lease", "summary", "record")}
-    is_news = or_(_IS_LIVE, jobs.c.state == row.excluded.state)
-    return row.on_conflict_do_update(index_elements=["id"], set_=changed, where=is_news)
-
-
-def _upsert_cluster() -> Insert:
-    row = insert(clusters).values({column.name: bindparam(column.name) for column in clusters.columns})
-    changed = {name: row.excluded[name] for name in ("state", "lease", "record")}
-    ended = ClusterState.TERMINATED.value
-    is_news = (row.excluded.lease >= clusters.c.lease) & or_(clusters.c.state != ended, row.excluded.state == ended)
-    return row.on_conflict_do_update(index_elements=["id"], set_=changed, where=is_news)
-
-
-def starts_with(column: Column[Any]) -> Any:
-    """Select the rows whose column begins with what ``prefix`` binds; an index answers it."""
-    return column.between(bindparam("ref"), bindparam("ref_end"))
-
-
-READ_EPOCH = Statement(select(meta.c.epoch))
-BUMP_EPOCH = Statement(update(meta).values(epoch=meta.c.epoch + 1))
-READ_CLOCK = Statement(select(meta.c.boot, meta.c.apart))
-KEEP_CLOCK = Statement(update(meta).values(boot=bindparam("boot"), apart=bindparam("apart")))
-UPSERT_JOB = Statement(_upsert_job())
-UPSERT_CLUSTER = Statement(_upsert_cluster())
-ADD_EVENT = Statement(insert(events).values(at=bindparam("at"), body=bindparam("body")))
-DELETE_JOB = Statement(delete(jobs).where(jobs.c.id == bindparam("ref"), not_(_IS_LIVE)))
+WRITE_VERSION = Statement("INSERT INTO alembic_version (version_num) VALUES (:version)")
+READ_EPOCH = Statement("SELECT epoch FROM meta")
+BUMP_EPOCH = Statement("UPDATE meta SET epoch = epoch + 1")
+READ_CLOCK = Statement("SELECT boot, apart FROM meta")
+KEEP_CLOCK = Statement("UPDATE meta SET boot = :boot, apart = :apart")
+# A job is live in two statuses (tests compare them with model.status). To write a column that never changes would write
+# the pages of its index, too.
+UPSERT_JOB = Statement(
+    "INSERT INTO jobs (id, name, base_name, created_at, status, state, cluster, lease, summary, record)"
+    " VALUES (:id, :name, :base_name, :created_at, :status, :state, :cluster, :lease, :summary, :record)"
+    " ON CONFLICT (id) DO UPDATE SET status = excluded.status, state = excluded.state, cluster = excluded.cluster,"
+    " lease = excluded.lease, summary = excluded.summary, record = excluded.record"
+    " WHERE jobs.status IN ('InProgress', 'Stopping') OR jobs.state = excluded.state"
+)
+UPSERT_CLUSTER = Statement(
+    "INSERT INTO clusters (id, state, lease, record) VALUES (:id, :state, :lease, :record)"
+    " ON CONFLICT (id) DO UPDATE SET state = excluded.state, lease = excluded.lease, record = excluded.record"
+    " WHERE excluded.lease >= clusters.lease AND (clusters.state != 'Terminated' OR excluded.state = 'Terminated')"
+)
+ADD_EVENT = Statement("INSERT INTO events (at, body) VALUES (:at, :body)")
+DELETE_JOB = Statement("DELETE FROM jobs WHERE id = :ref AND status NOT IN ('InProgress', 'Stopping')")
 ADD_RUN = Statement(
-    insert(runs).values({column.name: bindparam(column.name) for column in runs.columns}).on_conflict_do_nothing()
+    "INSERT INTO runs (job, code, wish, instances, seconds, ended_at)"
+    " VALUES (:job, :code, :wish, :instances, :seconds, :ended_at) ON CONFLICT DO NOTHING"
 )
-DELETE_RUN = Statement(delete(runs).where(runs.c.job == bindparam("ref")))
+DELETE_RUN = Statement("DELETE FROM runs WHERE job = :ref")
 NEWEST_RUNS = Statement(
-    select(runs.c.wish, runs.c.seconds)
-    .where(runs.c.code == bindparam("code"), runs.c.instances == bindparam("instances"))
-    .order_by(runs.c.ended_at.desc())
-    .limit(bindparam("count"))
+    "SELECT wish, seconds FROM runs WHERE code = :code AND instances = :instances ORDER BY ended_at DESC LIMIT :count"
 )
-PRUNE_EVENTS = Statement(delete(events).where(events.c.seq <= bindparam("upto")))
+PRUNE_EVENTS = Statement("DELETE FROM events WHERE seq <= :upto")
 
 # In the order of insertion: a row keeps its number, even if the clock was changed in between.
-LIVE_JOBS = Statement(select(jobs.c.record).where(_IS_LIVE).order_by(literal_column("rowid")))
-LIVE_CLUSTERS = Statement(
-    select(clusters.c.record).where(clusters.c.state != ClusterState.TERMINATED.value).order_by(clusters.c.id)
-)
+LIVE_JOBS = Statement("SELECT record FROM jobs WHERE status IN ('InProgress', 'Stopping') ORDER BY rowid")
+LIVE_CLUSTERS = Statement("SELECT record FROM clusters WHERE state != 'Terminated' ORDER BY id")
 CLUSTERS_WITHOUT_USAGE = Statement(
-    select(clusters.c.record)
-    .where(clusters.c.state == ClusterState.TERMINATED.value, func.instr(clusters.c.record, bindparam("mark")) > 0)
-    .order_by(literal_column("rowid").desc())
-    .limit(100)
+    "SELECT record FROM clusters WHERE state = 'Terminated' AND instr(record, :mark) > 0 ORDER BY rowid DESC LIMIT 100"
 )
-JOB = Statement(select(jobs.c.record).where(jobs.c.id == bindparam("ref")))
-JOB_EXISTS = Statement(select(jobs.c.id).where(jobs.c.id == bindparam("ref")))
-CLUSTER = Statement(select(clusters.c.record).where(clusters.c.id == bindparam("ref")))
-JOB_BY_NAME = Statement(select(jobs.c.record).where(jobs.c.name == bindparam("ref")))
+JOB = Statement("SELECT record FROM jobs WHERE id = :ref")
+JOB_EXISTS = Statement("SELECT id FROM jobs WHERE id = :ref")
+CLUSTER = Statement("SELECT record FROM clusters WHERE id = :ref")
+JOB_BY_NAME = Statement("SELECT record FROM jobs WHERE name = :ref")
 NEWEST_OF_BASE_NAME = Statement(
-    select(jobs.c.record)
-    .where(jobs.c.base_name == bindparam("ref"))
-    .order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
-    .limit(1)
+    "SELECT record FROM jobs WHERE base_name = :ref ORDER BY created_at DESC, id DESC LIMIT 1"
 )
 PREVIOUS_RUN = Statement(
-    select(jobs.c.id)
-    .where(
-        jobs.c.base_name == bindparam("base_name"),
-        tuple_(jobs.c.created_at, jobs.c.id) < tuple_(bindparam("created_at"), bindparam("ref")),
-    )
-    .order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
-    .limit(1)
+    "SELECT id FROM jobs WHERE base_name = :base_name AND (created_at, id) < (:created_at, :ref)"
+    " ORDER BY created_at DESC, id DESC LIMIT 1"
 )
 JOBS_BY_PREFIX = Statement(
-    select(jobs.c.name, jobs.c.record)
-    .where(or_(starts_with(jobs.c.id), starts_with(jobs.c.name)))
-    .order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
-    .limit(5)
+    "SELECT name, record FROM jobs WHERE id BETWEEN :ref AND :ref_end OR name BETWEEN :ref AND :ref_end"
+    " ORDER BY created_at DESC, id DESC LIMIT 5"
 )
-NEWEST_NAMES = Statement(select(jobs.c.name, jobs.c.base_name).order_by(jobs.c.created_at.desc()).limit(500))
+NEWEST_NAMES = Statement("SELECT name, base_name FROM jobs ORDER BY created_at DESC LIMIT 500")
 
-EVENTS_SINCE = Statement(
-    select(events.c.seq, events.c.body)
-    .where(events.c.seq > bindparam("since"))
-    .order_by(events.c.seq)
-    .limit(bindparam("count"))
+EVENTS_SINCE = Statement("SELECT seq, body FROM events WHERE seq > :since ORDER BY seq LIMIT :count")
+OLDEST_EVENT = Statement("SELECT min(seq) FROM events")
+
+FIRST_PAGE = Statement("SELECT summary FROM jobs ORDER BY created_at DESC, id DESC LIMIT :count")
+"""Summaries of jobs, newest first."""
+NEXT_PAGE = Statement(
+    "SELECT summary FROM jobs WHERE (created_at, id) < (SELECT created_at, id FROM jobs WHERE id = :before)"
+    " ORDER BY created_at DESC, id DESC LIMIT :count"
 )
-OLDEST_EVENT = Statement(select(func.min(events.c.seq)))
+"""Those before the job ``before``."""
+FIRST_PAGE_OF_STATUS = Statement(
+    "SELECT summary FROM jobs WHERE status = :status ORDER BY created_at DESC, id DESC LIMIT :count"
+)
+NEXT_PAGE_OF_STATUS = Statement(
+    "SELECT summary FROM jobs WHERE status = :status"
+    " AND (created_at, id) < (SELECT created_at, id FROM jobs WHERE id = :before)"
+    " ORDER BY created_at DESC, id DESC LIMIT :count"
+)
 
 
 def prefix(ref: str) -> dict[str, str]:
     """Return the bounds of all strings that start with ``ref``, for a search by an index."""
     return {"ref": ref, "ref_end": ref + _LAST_CHARACTER}
-
-
-@functools.cache
-def page(status: Status | None, *, after_start: bool) -> Statement:
-    """Return the query for one page of summaries of jobs, newest first.
-
-    ``after_start`` is True for all pages but the first.
-    """
-    query = select(jobs.c.summary).order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(bindparam("count"))
-    if after_start:
-        mark = select(jobs.c.created_at, jobs.c.id).where(jobs.c.id == bindparam("before")).subquery()
-        query = query.where(tuple_(jobs.c.created_at, jobs.c.id) < select(mark).scalar_subquery())
-    if status is not None:
-        query = query.where(jobs.c.status == status.value)
-    return Statement(query)

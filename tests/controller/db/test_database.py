@@ -4,6 +4,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,6 +16,8 @@ from jupyter_smx.controller.db import connection, tables
 from jupyter_smx.controller.db.store import Store
 from jupyter_smx.data_folder import location
 from jupyter_smx.model.errors import UnavailableError, ValidationError, VersionMismatchError
+from jupyter_smx.model.records.cluster import ClusterState
+from jupyter_smx.model.status import SecondaryStatus, is_final, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,30 +26,39 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.errors import RecordsError
 
 replace = msgspec.structs.replace
+_EVENTS = "SELECT sql FROM sqlite_master WHERE name = 'events'"
 
 
-def test_the_versions_together_make_the_tables_that_the_code_knows(path: Path, tmp_path: Path) -> None:
+def test_the_versions_together_make_the_tables_of_a_new_file(path: Path, tmp_path: Path) -> None:
     def shape(file: Path) -> dict[str, object]:
         engine = create_engine(f"sqlite:///{file}")
         found = inspect(engine)
-        rows = {
+        rows: dict[str, object] = {
             name: (
                 [(column["name"], str(column["type"]), column["nullable"]) for column in found.get_columns(name)],
                 sorted((str(index["name"]), index["column_names"]) for index in found.get_indexes(name)),
                 found.get_unique_constraints(name),
             )
             for name in found.get_table_names()
-            if name != "alembic_version"
         }
+        with engine.connect() as reader:
+            rows["rows"] = [reader.exec_driver_sql(f"SELECT * FROM {name}").fetchall() for name in sorted(rows)]  # noqa: S608 - names of tables
+            rows["is counted"] = "AUTOINCREMENT" in str(reader.exec_driver_sql(_EVENTS).scalar())
         engine.dispose()
         return rows
 
-    Store.open(path).close()
-    fresh = tmp_path / "fresh.sqlite"
-    engine = create_engine(f"sqlite:///{fresh}")
-    tables.metadata.create_all(engine)
-    engine.dispose()
-    assert shape(path) == shape(fresh)
+    connection.connect(path).close()
+    migrated = tmp_path / "migrated.sqlite"
+    with closing(sqlite3.connect(migrated, isolation_level=None)) as raw:
+        connection.migrate(raw, tables.REVISIONS[-1])
+    assert shape(path) == shape(migrated)
+    assert shape(path)["is counted"]
+
+
+def test_the_statements_name_the_statuses_of_live_jobs_and_the_state_of_ended_clusters() -> None:
+    live = sorted({status_of(step).value for step in SecondaryStatus if not is_final(step)})
+    assert live == ["InProgress", "Stopping"]
+    assert ClusterState.TERMINATED.value == "Terminated"
 
 
 def test_records_of_a_newer_version_are_refused_untouched(store: Store, path: Path) -> None:
@@ -64,11 +76,11 @@ def test_records_of_a_newer_version_are_refused_untouched(store: Store, path: Pa
 
 
 @pytest.mark.processes
-def test_known_records_open_without_alembic(store: Store, path: Path) -> None:
-    store.close()
+def test_new_and_known_records_open_without_alembic_and_sqlalchemy(path: Path) -> None:
     code = (
         "import sys, pathlib; from jupyter_smx.controller.db.store import Store;"
-        f"Store.open(pathlib.Path({str(path)!r})).close(); sys.exit('alembic' in sys.modules)"
+        f"Store.open(pathlib.Path({str(path)!r})).close(); Store.open(pathlib.Path({str(path)!r})).close();"
+        "sys.exit(len({'alembic', 'sqlalchemy'} & {*sys.modules}))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

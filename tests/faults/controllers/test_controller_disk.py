@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from jupyter_smx import controller_launch, controller_launch_errors
 from jupyter_smx.controller import app, server
 from jupyter_smx.controller.db import connection
 from jupyter_smx.controller.db.store import Store
+from jupyter_smx.controller.db.tables import REVISIONS
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.job import Job
@@ -249,27 +251,48 @@ def test_damaged_records_are_said_and_never_touched(world: World, how: str) -> N
     assert world.controller()
 
 
+def run_cut(path: Path, cut: str) -> None:
+    """Open records in a process that ``cut`` makes kill itself."""
+    lines = (
+        "import os, pathlib",
+        "from alembic import command",
+        "from jupyter_smx.controller.db import connection",
+        cut,
+        f"connection.connect(pathlib.Path({str(path)!r}))",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False
+    )
+    assert done.returncode == -9
+
+
 def test_a_migration_that_is_cut_off_leaves_the_records_of_before(tmp_path: Path) -> None:
     """Killed in the middle of an upgrade: the next controller finds the old version whole and upgrades it."""
     path = tmp_path / "smx.sqlite"
-    code = f"""
-import os, pathlib, sqlite3, sys
-from alembic import command
-from jupyter_smx.controller import app
-from jupyter_smx.controller.db import connection
-from jupyter_smx.controller import server
-upgrade = command.upgrade
-def cut(config, revision):
-    upgrade(config, revision)
-    os.kill(os.getpid(), 9)
-command.upgrade = cut
-connection.connect(pathlib.Path({str(path)!r}))
-"""
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
-    assert done.returncode == -9
-    raw = sqlite3.connect(path)
-    assert raw.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,), "nothing of it is there"
-    raw.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        connection.migrate(raw, REVISIONS[0])
+        before = raw.execute("SELECT * FROM sqlite_master").fetchall()
+    run_cut(
+        path,
+        "upgrade = command.upgrade\n"
+        "def cut(*arguments):\n"
+        "    upgrade(*arguments)\n"
+        "    os.kill(os.getpid(), 9)\n"
+        "command.upgrade = cut",
+    )
+    with closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("SELECT * FROM sqlite_master").fetchall() == before, "nothing of it is there"
+        assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [(REVISIONS[0],)]
+    store = Store.open(path)
+    assert store.epoch == 1
+    store.close()
+
+
+def test_a_creation_that_is_cut_off_leaves_an_empty_file(tmp_path: Path) -> None:
+    path = tmp_path / "smx.sqlite"
+    run_cut(path, "connection.WRITE_VERSION.run = lambda *_, **__: os.kill(os.getpid(), 9)")
+    with closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,), "nothing of it is there"
     store = Store.open(path)
     assert store.epoch == 1
     store.close()

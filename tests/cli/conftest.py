@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_server import CommandServer
 
 from jupyter_smx import controller_launch
 from jupyter_smx.kernel.client import autostart
@@ -28,8 +29,9 @@ COMMAND = (sys.executable, "-m", "jupyter_smx.cli")
 class Terminal:
     """Runs commands in one folder; ``start`` leaves them running, ``run`` waits for them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, commands: CommandServer) -> None:
         self.folder = folder
+        self._commands = commands
         self.started: list[subprocess.Popen[str]] = []
 
     def script(self, name: str, code: str) -> str:
@@ -37,6 +39,9 @@ class Terminal:
         return name
 
     def run(self, *words: str, **how: Any) -> subprocess.CompletedProcess[str]:
+        """Wait for a command. Only one with a keyword, as for its streams, starts an interpreter."""
+        if not how:
+            return self._commands.run(words, self.folder, LIMIT)
         streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         command = how.pop("command", COMMAND)
         return subprocess.run(
@@ -64,13 +69,21 @@ class Terminal:
 
 
 @pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+def commands() -> Iterator[CommandServer]:
+    """Provide the process that forks commands for a whole file."""
+    made = CommandServer()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory, commands: CommandServer) -> Iterator[Terminal]:
     """Provide a terminal in whose data folder a controller runs and a pool is warm after the job ``first``."""
     folder = tmp_path_factory.mktemp("cli")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder / "smx"))
         provide_data_folder(folder / "smx")
-        made = Terminal(folder)
+        made = Terminal(folder, commands)
         try:
             made.script(
                 "hello.py", 'import os\nprint("hello", os.environ.get("SM_HP_N"), os.environ.get("GREETING"))\n'
@@ -94,11 +107,11 @@ def terminal(warm: Terminal) -> Iterator[Terminal]:
 
 
 @pytest.fixture
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commands: CommandServer) -> Iterator[Terminal]:
     """Provide a terminal with a data folder of its own, where a controller may be killed."""
     monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(tmp_path / "smx"))
     provide_data_folder(tmp_path / "smx")
-    made = Terminal(tmp_path)
+    made = Terminal(tmp_path, commands)
     yield made
     made.close()
     stop_everything()

@@ -94,44 +94,46 @@ async def test_a_script_processor_runs_and_is_described(calls: Calls) -> None:
     assert (await calls("ListTrainingJobs"))["TrainingJobSummaries"] == []
 
 
-async def test_a_framework_processor_runs_the_script_of_its_archive(calls: Calls) -> None:
+async def test_a_framework_processor_runs_the_script_of_its_archive(shared_calls: Calls) -> None:
     """Case 35, the code; its requirements are those of any folder of code."""
     files = {"prepare.py": "import helper, sys\nprint(helper.NAME, *sys.argv[1:])", "helper.py": "NAME = 'here'"}
-    code = calls.put("fw/source/sourcedir.tar.gz", archive(files, 1))
-    starter = calls.put("fw/source/runproc.sh", RUNPROC)
+    code = shared_calls.put("fw/source/sourcedir.tar.gz", archive(files, 1))
+    starter = shared_calls.put("fw/source/runproc.sh", RUNPROC)
     inputs = [
         an_input("code", code, "/opt/ml/processing/input/code/"),
         an_input("entrypoint", starter, "/opt/ml/processing/input/entrypoint"),
     ]
     sent = request("fw", ["/bin/bash", "/opt/ml/processing/input/entrypoint/runproc.sh"], inputs)
     sent["AppSpecification"]["ContainerArguments"] = ["--x", "1"]
-    await calls("CreateProcessingJob", **sent)
-    found = await calls("DescribeProcessingJob", ProcessingJobName="fw", agent=WAITER)
+    await shared_calls("CreateProcessingJob", **sent)
+    found = await shared_calls("DescribeProcessingJob", ProcessingJobName="fw", agent=WAITER)
     assert found["ProcessingJobStatus"] == "Completed", found.get("FailureReason")
-    job = (await calls.controller.job("fw")).job
+    job = (await shared_calls.controller.job("fw")).job
     assert (job.spec.entry_point, job.spec.arguments, job.spec.command) == ("prepare.py", ("--x", "1"), ())
 
 
-async def test_two_hosts_and_a_command_of_its_own(calls: Calls) -> None:
+async def test_two_hosts_and_a_command_of_its_own(shared_calls: Calls) -> None:
     """Case 36, and an entry point that is no script of Python."""
     sent = request("two", ["/bin/sh", "-c", "echo 1 > /opt/ml/processing/output/$(hostname)"], [])
     sent["ProcessingResources"]["ClusterConfig"]["InstanceCount"] = 2
-    await calls("CreateProcessingJob", **sent)
-    found = await calls("DescribeProcessingJob", ProcessingJobName="two", agent=WAITER)
+    await shared_calls("CreateProcessingJob", **sent)
+    found = await shared_calls("DescribeProcessingJob", ProcessingJobName="two", agent=WAITER)
     assert found["ProcessingJobStatus"] == "Completed", found.get("FailureReason")
 
 
-async def test_a_failing_script_and_names_that_do_not_exist(calls: Calls) -> None:
+async def test_a_failing_script_and_names_that_do_not_exist(shared_calls: Calls) -> None:
     """Cases 37 and 39."""
-    await calls("CreateProcessingJob", **scripted(calls, "bad", "raise ValueError('no rows')"))
-    found = await calls("DescribeProcessingJob", ProcessingJobName="bad", agent=WAITER)
+    await shared_calls("CreateProcessingJob", **scripted(shared_calls, "bad", "raise ValueError('no rows')"))
+    found = await shared_calls("DescribeProcessingJob", ProcessingJobName="bad", agent=WAITER)
     assert found["ProcessingJobStatus"] == "Failed"
     assert found["FailureReason"].startswith("AlgorithmError")
-    rejected = await calls.error("StopProcessingJob", ProcessingJobName="bad")
+    rejected = await shared_calls.error("StopProcessingJob", ProcessingJobName="bad")
     assert "The request was rejected because the processing job is in status Failed" in rejected[1]
-    unknown = await calls.error("DescribeProcessingJob", ProcessingJobName="nope")
+    unknown = await shared_calls.error("DescribeProcessingJob", ProcessingJobName="nope")
     assert unknown[0] == "ValidationException"
     assert unknown[1].startswith("Could not find requested job")
-    stop = await calls.error("StopProcessingJob", ProcessingJobName="nope")
+    stop = await shared_calls.error("StopProcessingJob", ProcessingJobName="nope")
     assert stop[1].startswith("Could not find job to update with name")
-    assert (await calls.error("DescribeTrainingJob", TrainingJobName="bad"))[1] == "Requested resource not found."
+    assert (await shared_calls.error("DescribeTrainingJob", TrainingJobName="bad"))[
+        1
+    ] == "Requested resource not found."

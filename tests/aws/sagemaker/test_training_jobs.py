@@ -24,17 +24,17 @@ print("accuracy=0.75;")
 """
 
 
-async def test_a_job_of_an_estimator_runs_and_is_described(calls: Calls) -> None:
+async def test_a_job_of_an_estimator_runs_and_is_described(shared_calls: Calls) -> None:
     """Cases 2, 4, 5 and 6."""
     own = {"HyperParameters": {"text": '"abc"', "n": "10"}, "Environment": {"API_KEY": "x"}}
-    request = calls.training("sk-1", THREE_LINES, **own)
-    created = await calls("CreateTrainingJob", **request)
+    request = shared_calls.training("sk-1", THREE_LINES, **own)
+    created = await shared_calls("CreateTrainingJob", **request)
     assert created == {"TrainingJobArn": "arn:aws:sagemaker:us-east-1:000000000000:training-job/sk-1"}
-    running = await calls("DescribeTrainingJob", TrainingJobName="sk-1")
+    running = await shared_calls("DescribeTrainingJob", TrainingJobName="sk-1")
     assert running["TrainingJobStatus"] == "InProgress"
     assert "ModelArtifacts" not in running
     assert all({"Status", "StartTime", "StatusMessage"} <= row.keys() for row in running["SecondaryStatusTransitions"])
-    found = await calls.end("sk-1")
+    found = await shared_calls.end("sk-1")
     assert (found["TrainingJobStatus"], found.get("FailureReason")) == ("Completed", None)
     for name in ("HyperParameters", "Environment", "AlgorithmSpecification", "ResourceConfig", "DebugHookConfig"):
         assert found[name] == request[name], name
@@ -44,29 +44,29 @@ async def test_a_job_of_an_estimator_runs_and_is_described(calls: Calls) -> None
     assert [(row["MetricName"], row["Value"]) for row in found["FinalMetricDataList"]] == [("accuracy", 0.75)]
     model = found["ModelArtifacts"]["S3ModelArtifacts"]
     assert model == f"s3://{BUCKET}/sk-1/output/model.tar.gz"
-    with tarfile.open(calls.bucket / "sk-1/output/model.tar.gz") as packed:
+    with tarfile.open(shared_calls.bucket / "sk-1/output/model.tar.gz") as packed:
         assert packed.getnames() == ["model.joblib"]
 
 
-async def test_a_name_is_given_once_and_a_repeated_call_creates_one_job(calls: Calls) -> None:
+async def test_a_name_is_given_once_and_a_repeated_call_creates_one_job(shared_calls: Calls) -> None:
     """Cases 3, 7, 9 and 72."""
-    request = calls.training("sk-1", THREE_LINES)
-    first = await calls("CreateTrainingJob", call="one", **request)
-    assert await calls("CreateTrainingJob", call="one", **request) == first
-    code, text = await calls.error("CreateTrainingJob", call="two", **request)
+    request = shared_calls.training("sk-2", THREE_LINES)
+    first = await shared_calls("CreateTrainingJob", call="one", **request)
+    assert await shared_calls("CreateTrainingJob", call="one", **request) == first
+    code, text = await shared_calls.error("CreateTrainingJob", call="two", **request)
     assert code == "ResourceInUse"
     assert text == (
         "Training job names must be unique within an AWS account and region, and a training job with this name "
-        "already exists (arn:aws:sagemaker:us-east-1:000000000000:training-job/sk-1)"
+        "already exists (arn:aws:sagemaker:us-east-1:000000000000:training-job/sk-2)"
     )
-    assert (await calls.error("CreateTrainingJob", call="one", **{**request, "RoleArn": f"{ROLE}2"}))[0] == code
-    await calls.end("sk-1")
-    rejected = await calls.error("StopTrainingJob", TrainingJobName="sk-1")
+    assert (await shared_calls.error("CreateTrainingJob", call="one", **{**request, "RoleArn": f"{ROLE}2"}))[0] == code
+    await shared_calls.end("sk-2")
+    rejected = await shared_calls.error("StopTrainingJob", TrainingJobName="sk-2")
     assert rejected[0] == "ValidationException"
     assert "The request was rejected because the training job is in status Completed" in rejected[1]
     for operation in ("DescribeTrainingJob", "StopTrainingJob"):
         for name in ("nope", "sk"):  # the controller would find the second
-            unknown = await calls.error(operation, TrainingJobName=name)
+            unknown = await shared_calls.error(operation, TrainingJobName=name)
             assert unknown == ("ValidationException", "Requested resource not found.")
 
 
@@ -92,9 +92,9 @@ async def test_a_running_job_is_stopped(calls: Calls) -> None:
     assert "TrainingEndTime" in found
 
 
-async def test_a_failed_job_says_why_to_its_waiter(calls: Calls) -> None:
+async def test_a_failed_job_says_why_to_its_waiter(shared_calls: Calls) -> None:
     """Case 11."""
-    found = await calls.train("bad", "raise ValueError('too hot')")
+    found = await shared_calls.train("bad", "raise ValueError('too hot')")
     assert found["TrainingJobStatus"] == "Failed"
     assert found["FailureReason"].startswith("AlgorithmError: ExecuteUserScriptError:")
     assert "ValueError: too hot" in found["FailureReason"]
@@ -153,18 +153,22 @@ async def test_warm_pools_have_the_callers_names_and_are_kept_for_longer(calls: 
     assert "no warm pool" in text
 
 
-async def test_tags_are_kept_beside_the_job(calls: Calls) -> None:
+async def test_tags_are_kept_beside_the_job(shared_calls: Calls) -> None:
     """Case 76, the tags."""
     tags = [{"Key": "team", "Value": "a"}, {"Key": "cost", "Value": "b"}]
-    arn = (await calls("CreateTrainingJob", **calls.training("tagged", "print(1)", Tags=tags)))["TrainingJobArn"]
-    assert (await calls("ListTags", ResourceArn=arn))["Tags"] == tags
-    await calls("AddTags", ResourceArn=arn, Tags=[{"Key": "team", "Value": "c"}])
-    await calls("DeleteTags", ResourceArn=arn, TagKeys=["cost"])
-    assert (await calls("ListTags", ResourceArn=arn))["Tags"] == [{"Key": "team", "Value": "c"}]
-    assert "Tags" not in await calls.end("tagged")
-    await calls("DeleteTrainingJob", TrainingJobName="tagged")
-    assert (await calls.error("ListTags", ResourceArn=arn))[0] == "ValidationException"
-    assert (await calls("CreateTrainingJob", **calls.training("tagged", "print(1)")))["TrainingJobArn"] == arn
+    arn = (await shared_calls("CreateTrainingJob", **shared_calls.training("tagged", "print(1)", Tags=tags)))[
+        "TrainingJobArn"
+    ]
+    assert (await shared_calls("ListTags", ResourceArn=arn))["Tags"] == tags
+    await shared_calls("AddTags", ResourceArn=arn, Tags=[{"Key": "team", "Value": "c"}])
+    await shared_calls("DeleteTags", ResourceArn=arn, TagKeys=["cost"])
+    assert (await shared_calls("ListTags", ResourceArn=arn))["Tags"] == [{"Key": "team", "Value": "c"}]
+    assert "Tags" not in await shared_calls.end("tagged")
+    await shared_calls("DeleteTrainingJob", TrainingJobName="tagged")
+    assert (await shared_calls.error("ListTags", ResourceArn=arn))[0] == "ValidationException"
+    assert (await shared_calls("CreateTrainingJob", **shared_calls.training("tagged", "print(1)")))[
+        "TrainingJobArn"
+    ] == arn
 
 
 async def test_a_keep_alive_above_the_limit_is_shortened_and_one_of_a_running_job_counts_after_it(calls: Calls) -> None:
@@ -196,14 +200,14 @@ async def test_the_local_engine_refuses_network_isolation_with_the_cure(calls: C
     assert list(calls.requests.iterdir()) == []
 
 
-async def test_the_first_answer_for_an_sdk_comes_at_the_end_and_a_waiter_may_go_away(calls: Calls) -> None:
+async def test_the_first_answer_for_an_sdk_comes_at_the_end_and_a_waiter_may_go_away(shared_calls: Calls) -> None:
     """Case 10 without boto3's own sleep, and section 8.3 of the fact sheet."""
-    started = calls.bucket / "started"
+    started = shared_calls.bucket / "started"
     wait = f"import os, time\nwhile not os.path.exists({str(started)!r}): time.sleep(0.05)"
-    await calls("CreateTrainingJob", **calls.training("held", wait))
-    gone = asyncio.ensure_future(calls("DescribeTrainingJob", TrainingJobName="held", agent=WAITER))
-    held = asyncio.ensure_future(calls("DescribeTrainingJob", TrainingJobName="held", agent=SDK_2))
-    seen = await calls("DescribeTrainingJob", TrainingJobName="held")
+    await shared_calls("CreateTrainingJob", **shared_calls.training("held", wait))
+    gone = asyncio.ensure_future(shared_calls("DescribeTrainingJob", TrainingJobName="held", agent=WAITER))
+    held = asyncio.ensure_future(shared_calls("DescribeTrainingJob", TrainingJobName="held", agent=SDK_2))
+    seen = await shared_calls("DescribeTrainingJob", TrainingJobName="held")
     assert seen["TrainingJobStatus"] == "InProgress"
     assert not gone.done()
     assert not held.done()
@@ -214,9 +218,9 @@ async def test_the_first_answer_for_an_sdk_comes_at_the_end_and_a_waiter_may_go_
     assert (await held)["TrainingJobStatus"] == "Completed"
 
 
-async def test_a_channel_is_the_folder_of_its_bucket_and_a_file_stays_there(calls: Calls) -> None:
-    uri = calls.put("data/train/a.csv", "1,2").removesuffix("/a.csv")
-    calls.put("data/more/b.csv", "3")
+async def test_a_channel_is_the_folder_of_its_bucket_and_a_file_stays_there(shared_calls: Calls) -> None:
+    uri = shared_calls.put("data/train/a.csv", "1,2").removesuffix("/a.csv")
+    shared_calls.put("data/more/b.csv", "3")
     script = (
         "import os\n"
         "print(open('/opt/ml/input/data/train/a.csv').read(), os.listdir(os.environ['SM_CHANNEL_FAST']))\n"
@@ -231,20 +235,20 @@ async def test_a_channel_is_the_folder_of_its_bucket_and_a_file_stays_there(call
             "InputMode": "FastFile",
         },
     ]
-    found = await calls.train("inputs", script, InputDataConfig=channels)
+    found = await shared_calls.train("inputs", script, InputDataConfig=channels)
     assert found["TrainingJobStatus"] == "Completed", found.get("FailureReason")
     assert found["InputDataConfig"] == channels
-    assert (calls.bucket / "data/train/a.csv").read_text() == "1,2"
-    assert (calls.bucket / "inputs/output/output.tar.gz").exists()
+    assert (shared_calls.bucket / "data/train/a.csv").read_text() == "1,2"
+    assert (shared_calls.bucket / "inputs/output/output.tar.gz").exists()
 
 
-async def test_two_archives_of_one_source_have_one_name(calls: Calls) -> None:
+async def test_two_archives_of_one_source_have_one_name(shared_calls: Calls) -> None:
     """Pitfall 10.10: each ``fit`` packs the same files into other bytes."""
-    await calls.train("one", "print(1)")
-    await calls.train("two", "print(1)")
-    archives = [(calls.bucket / name / "source/sourcedir.tar.gz").read_bytes() for name in ("one", "two")]
+    await shared_calls.train("one", "print(1)")
+    await shared_calls.train("two", "print(1)")
+    archives = [(shared_calls.bucket / name / "source/sourcedir.tar.gz").read_bytes() for name in ("one", "two")]
     assert archives[0] != archives[1]
-    digests = {(await calls.controller.job(name)).job.spec.source_dir.sha256 for name in ("one", "two")}
+    digests = {(await shared_calls.controller.job(name)).job.spec.source_dir.sha256 for name in ("one", "two")}
     assert len(digests) == 1
 
 

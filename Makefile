@@ -17,10 +17,12 @@ help: ## say what can be made
 
 env: $(STAMP) ## make the environment in .venv
 
-# The editable install also runs `jlpm install` and builds the JupyterLab side.
+# The editable install also runs `jlpm install` and builds the JupyterLab side. jsonschema does without rfc3987-syntax, which
+# only checks IRIs: with it each Jupyter server, nbconvert and papermill of a test would compile a grammar for a second.
 $(STAMP): pyproject.toml package.json yarn.lock
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install -q --disable-pip-version-check -e ".[dev,docs,test]"
+	$(VENV)/bin/python -m pip uninstall -q -y rfc3987-syntax
 	touch $@
 
 # What the install has built just now is not built again; a build that ended early has no `_build`.

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import jupyter_smx as smx
 from jupyter_smx.kernel.api import session
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.fixture
-def here(real: Path, data_folder: Path) -> Path:  # noqa: ARG001 - it must be there first
-    """Work in an empty folder without a notebook; gives the one for data."""
+def here(shared_notebook: Any) -> None:
+    """Work in an empty folder, without the notebook; no test here ends the controller."""
+    del shared_notebook
     session.close_session()
     session.open_session(None)
-    return data_folder
 
 
 def share(total: int, part: int) -> float:

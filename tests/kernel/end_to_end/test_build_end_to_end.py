@@ -23,11 +23,18 @@ ASK = "import os\nown = os.environ.get('OWN'), os.path.exists('/opt/own.txt')\n"
 
 
 @pytest.fixture
-def folder(real: Path) -> Path:
-    (real / "docker").mkdir(parents=True)
-    (real / "docker" / "own.txt").write_text("own")
-    (real / "docker" / "Dockerfile").write_text(f"FROM {images.PYTHON.name}\nCOPY own.txt /opt/\nENV OWN=one\n")
-    return real / "docker"
+def notebook(shared_notebook: Any) -> Any:
+    """Share one controller, which no test here ends."""
+    return shared_notebook
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "docker"
+    made.mkdir()
+    (made / "own.txt").write_text("own")
+    (made / "Dockerfile").write_text(f"FROM {images.PYTHON.name}\nCOPY own.txt /opt/\nENV OWN=one\n")
+    return made
 
 
 def is_removed(docker: Docker, image: str) -> bool:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 CELL = "import os\nprint('score', os.environ['SM_HP_DEPTH'])\n"
 
 
+@pytest.fixture
+def notebook(shared_notebook: Any) -> Any:
+    """Share one controller, which no test here ends."""
+    return shared_notebook
+
+
 def by_hand(folder: Path, script: str, *words: str) -> str:
     command = [sys.executable, script, *words]
     return subprocess.run(command, cwd=folder / "code", capture_output=True, text=True, check=True).stdout

@@ -50,16 +50,23 @@ def line(image: str, keep_alive: str, name: str) -> str:
 
 
 @pytest.fixture
-def project(real: Path) -> Path:
+def notebook(shared_notebook: Any) -> Any:
+    """Share one controller, which no test here ends."""
+    return shared_notebook
+
+
+@pytest.fixture
+def project(notebook: Any, tmp_path: Path) -> Path:
+    del notebook  # it works in the same folder
     for name, text in {
         "data/a.csv": "a",
         "data/b.csv": "b",
         "data/c/d.txt": "d",
         "src/helper.py": "WORD = 'one'",
     }.items():
-        (real / name).parent.mkdir(parents=True, exist_ok=True)
-        (real / name).write_text(text)
-    return real
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
 
 
 def test_a_cell_has_its_variables_code_and_inputs_in_a_container_and_the_next_one_starts_warm(

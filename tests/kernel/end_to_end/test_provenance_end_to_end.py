@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import socket
 import sys
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from jupyter_smx import cli
+import pytest
+
+from jupyter_smx import cli, controller_launch
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.kernel.display.diff import previous_run
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-    import pytest
+@pytest.fixture
+def notebook(shared_notebook: Any) -> Any:
+    """Share one controller, which no test here ends."""
+    return shared_notebook
 
 
 def run(shell: Any, line: str, code: str) -> Any:
@@ -31,7 +36,7 @@ CODE = "import numpy, random\nrandom.seed(3)\nprint(numpy.__version__)"
 
 
 def test_two_runs_are_kept_as_they_were_and_compared(
-    notebook: Any, data_folder: Path, tmp_path: Path, eventually_blocking: Any, capsys: pytest.CaptureFixture[str]
+    notebook: Any, tmp_path: Path, eventually_blocking: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = tmp_path / "data.csv"
     data.write_text("1,2\n")
@@ -48,7 +53,7 @@ def test_two_runs_are_kept_as_they_were_and_compared(
     assert host.isolation in {"namespace", "variables"}
     assert (host.limits.cpus and host.limits.memory_bytes) or host.limits.reason
     assert found.seeds.calls
-    file = data_folder / "jobs" / first.id / "provenance.json"
+    file = Path(os.environ[controller_launch.DATA_DIR_VARIABLE], "jobs", first.id, "provenance.json")
     eventually_blocking(file.exists, "the file for people")
     kept = json.loads(file.read_text())
     assert (kept["job"], kept["packages"]) == (first.name, found.packages)
@@ -79,11 +84,13 @@ def test_two_runs_are_kept_as_they_were_and_compared(
 def test_the_reason_of_a_warm_start_says_how_long_the_imports_that_were_there_took(
     notebook: Any, eventually_blocking: Any
 ) -> None:
-    code = "import sklearn.svm\nprint('done')"
+    code = "import scipy.sparse, yaml\nprint('done')"
     run(notebook, "", code)
     client = autostart.client()
-    eventually_blocking(lambda: any("sklearn.svm" in pool.preloaded for pool in client.pools()), "the import")
+    eventually_blocking(
+        lambda: any({"scipy.sparse", "yaml"} <= {*pool.preloaded} for pool in client.pools()), "the import"
+    )
     again = run(notebook, "", code)
-    assert re.search(r"Already imported: sklearn\.svm \(about [\d.]+ m?s of imports\)\.", again.why), again.why
-    assert {"scikit-learn", "numpy", "scipy"} <= set(again.provenance.packages)
+    assert re.search(r"Already imported: scipy\.sparse, yaml \(about [\d.]+ m?s of imports\)\.", again.why), again.why
+    assert {"PyYAML", "numpy", "scipy"} <= set(again.provenance.packages)
     assert run(notebook, "", "print('no imports')").provenance.packages == {}

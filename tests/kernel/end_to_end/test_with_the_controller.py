@@ -157,15 +157,18 @@ def test_functions_of_a_module_that_no_job_can_import_run_there_and_raise_their_
     assert shared_notebook.user_ns["answer"] == 4.5
 
 
-def test_what_a_job_imported_is_ready_for_the_next_one(notebook: Any, eventually_blocking: Any) -> None:
-    cell(notebook, "%%train --keep-alive 5m --as first --wait\nimport importlib\nimportlib.import_module('jsonschema')")
+def test_what_a_job_imported_is_ready_for_the_next_one(shared_notebook: Any, eventually_blocking: Any) -> None:
+    cell(
+        shared_notebook,
+        "%%train --keep-alive 5m --as first --wait\nimport importlib\nimportlib.import_module('sqlalchemy')",
+    )
     client = autostart.client()
-    eventually_blocking(lambda: "jsonschema" in client.pools()[0].preloaded, "the import", within=30)
+    eventually_blocking(lambda: "sqlalchemy" in client.pools()[0].preloaded, "the import", within=30)
     client.close()
-    check = "import sys\nthere = 'jsonschema' in sys.modules\nimport jsonschema"
-    cell(notebook, f"%%train --keep-alive 5m --receive there --as second --wait\n{check}")
-    assert notebook.user_ns["second"]["there"] is True
-    assert "Already imported: jsonschema (about " in notebook.user_ns["second"].why
+    check = "import sys\nthere = 'sqlalchemy' in sys.modules\nimport sqlalchemy"
+    cell(shared_notebook, f"%%train --keep-alive 5m --receive there --as second --wait\n{check}")
+    assert shared_notebook.user_ns["second"]["there"] is True
+    assert "Already imported: sqlalchemy (about " in shared_notebook.user_ns["second"].why
 
 
 def test_a_script_has_the_contract_that_the_line_names_and_a_cache_where_it_keeps_its_hosts(

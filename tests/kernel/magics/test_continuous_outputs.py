@@ -24,6 +24,12 @@ from jupyter_smx.testing.servers.object_storage import Bucket, bucket
 __all__ = ["bucket"]
 
 
+@pytest.fixture
+def notebook(shared_notebook: Any) -> Any:
+    """Share one controller, which no test here ends."""
+    return shared_notebook
+
+
 @pytest.mark.parametrize(
     ("text", "destination", "mode"),
     [

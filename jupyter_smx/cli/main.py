@@ -18,7 +18,6 @@ from jupyter_smx.kernel.options.subcommand_parser import Parser
 from jupyter_smx.kernel.subcommands import table
 from jupyter_smx.kernel.subcommands.surface_subcommands import HELP as HELP_ROW
 from jupyter_smx.model.errors import SmxError, ValidationError, suggest_names
-from jupyter_smx.model.package_version import installed_version
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -74,6 +73,8 @@ def _run(words: list[str], context: CliContext) -> int:
     if unknown is not None:
         raise _unknown_option_error(unknown)
     if "--version" in own:
+        from jupyter_smx.model.package_version import installed_version  # noqa: PLC0415 - other commands need no metadata
+
         context.output.show({"version": installed_version()}, f"{PROG} {installed_version()}")
         return conventions.SUCCESS
     if not rest or set(own) & set(HELP):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -382,3 +383,12 @@ def test_a_spot_job_loses_its_hosts_to_a_command_and_another_job_does_not(termin
     refused = terminal.run("interrupt", "first")
     assert refused.returncode == 2
     assert "is not a spot job" in refused.stderr
+
+
+SLOW_IMPORTS = ("asyncio", "importlib.metadata", "importlib.resources")
+
+
+def test_a_command_imports_no_event_loop_and_no_package_metadata() -> None:
+    code = f"import sys, jupyter_smx.cli; print([name for name in {SLOW_IMPORTS} if name in sys.modules])"
+    started = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert started.stdout == "[]\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import sys
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -80,6 +79,8 @@ class Reply(Generic[_Value]):
         return f"<Reply of {self.job!r}>"
 
     async def _wait(self) -> _Value:
+        import asyncio  # noqa: PLC0415 - a kernel has it loaded, a terminal need not wait for it
+
         await self.job.ended()
         return await asyncio.to_thread(self.result)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
@@ -83,6 +82,8 @@ Catalogue = dict[str, InstanceType]
 
 def catalogue() -> Catalogue:
     """Read the catalogue that ships with the package; an administrator may replace it by a trait."""
+    from importlib.resources import files  # noqa: PLC0415 - it takes as long as this module, and few commands look here
+
     text = files("jupyter_smx.model").joinpath("instance_types.json").read_text(encoding="utf-8")
     return read_catalogue(text, "instance_types.json")
 

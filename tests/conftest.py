@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,12 +69,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
-    """Look for no garbage among what is collected: all of it stays."""
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Look for no garbage among what is collected: all of it stays. Write the bytecode of tests, for the next run.
+
+    Under PYTHONDONTWRITEBYTECODE each worker of each run would rewrite the assertions of all files again. Runs without
+    pytest's cache keep nothing: those of ``mutation.py`` change a module faster than its bytecode shows.
+    """
+    keeps_none = sys.dont_write_bytecode
     gc.disable()
+    if session.config.pluginmanager.has_plugin("cacheprovider"):
+        sys.dont_write_bytecode = False
     try:
         return (yield)
     finally:
+        sys.dont_write_bytecode = keeps_none
         gc.freeze()
         gc.enable()
 

@@ -1,9 +1,10 @@
-"""The files around the package: workflow, hooks, commit subjects."""
+"""The files around the package: workflow, hooks, bytecode of tests, commit subjects."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,15 @@ def test_a_commit_runs_the_steps_of_make_check() -> None:
     checks = re.search(r"^CHECKS := (.*)$", makefile, re.MULTILINE)
     assert checks is not None
     assert targets == set(re.findall(r"check-[a-z]+", checks[1]))
+
+
+@pytest.mark.skipif(sys.pycache_prefix is not None, reason="bytecode is elsewhere")
+def test_a_run_writes_bytecode_of_its_tests_and_of_nothing_later(request: pytest.FixtureRequest) -> None:
+    if not request.config.pluginmanager.has_plugin("cacheprovider"):
+        pytest.skip("The run keeps nothing.")
+    here = Path(__file__)
+    assert [*here.parent.glob(f"__pycache__/{here.stem}.*-pytest-*.pyc")]
+    assert sys.dont_write_bytecode == bool(sys.flags.dont_write_bytecode)
 
 
 def git(*arguments: str) -> str:

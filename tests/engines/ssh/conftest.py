@@ -17,7 +17,7 @@ import pytest
 
 sys.path.insert(0, os.fspath(Path(__file__).parents[2] / "faults"))
 
-from ssh_controller import SshControllerWorld
+from ssh_controller import SshControllerWorld, provide_agent
 from ssh_helpers import Sshs
 from world import ROOT, surround
 
@@ -70,7 +70,7 @@ def configure(tmp_path: Path) -> Callable[[str], None]:
 def ssh_controller(
     tmp_path: Path, ssh_world: SshWorld, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SshControllerWorld]:
-    """Give a world whose controller reaches three machines; no controller runs yet."""
+    """Give a world whose controller reaches three machines, which have the agent; no controller runs yet."""
     options = {
         "program": os.fspath(ssh_world.bin / "ssh"),
         "connect_timeout": 2.0,
@@ -83,11 +83,19 @@ def ssh_controller(
         _install(tmp_path / "site", monkeypatch)
     for machine in ssh_world.machines:
         machine.wipe()  # an earlier test may have left files and sessions there
+        provide_agent(machine)
     made = SshControllerWorld(tmp_path, ssh_world)
     provide_records(made.data)
     yield made
     ssh_world.reset()
     made.close()
+
+
+@pytest.fixture
+def empty_homes(ssh_controller: SshControllerWorld) -> None:
+    """Take the agent off the machines, for a test that is also about its way there."""
+    for machine in ssh_controller.machines:
+        machine.wipe()
 
 
 def _install(site: Path, patch: pytest.MonkeyPatch) -> None:

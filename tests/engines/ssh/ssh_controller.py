@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from worlds.machines_controller import PATIENCE, Gate, MachinesControllerWorld
 
 from jupyter_smx.engines.remote.account import DEFAULT_FOLDER
+from jupyter_smx.testing.data_folder import provide_archive
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -76,6 +77,18 @@ class SshControllerWorld(MachinesControllerWorld):
             self.end_masters()
             for machine in self.machines:
                 machine.wipe()
+
+
+def provide_agent(machine: Machine) -> None:
+    """Put the agent's archive where the first host of the account would put it.
+
+    To compile, compress and send it takes a controller longer than its own start.
+    """
+    home = machine.home
+    folder = home / DEFAULT_FOLDER.removeprefix("~/")
+    provide_archive(folder)
+    for path in (*folder.iterdir(), folder, *(each for each in folder.parents if home in each.parents)):
+        os.chown(path, machine.uid, machine.uid)
 
 
 def living(machine: Machine) -> list[Any]:

@@ -30,6 +30,7 @@ def test_a_stopped_sshd_keeps_nothing_from_an_open_connection_and_is_named_witho
 
 
 @pytest.mark.parametrize("options", [(FEW_SESSIONS,), (NO_FORWARDING,), (FEW_SESSIONS, NO_FORWARDING)])
+@pytest.mark.usefixtures("empty_homes")
 def test_jobs_run_where_sshd_allows_little(ssh_controller: SshControllerWorld, options: tuple[str, ...]) -> None:
     world, one = ssh_controller, ssh_controller.world["one"]
     one.set_sshd(*options)
@@ -51,6 +52,7 @@ def test_a_killed_connection_leaves_a_stale_socket_and_the_job_of_it_runs_on(
     assert (running.wait().state.value, running.runs()) == ("Completed", 1)
 
 
+@pytest.mark.usefixtures("empty_homes")
 def test_two_jobs_at_once_run_where_sshd_allows_least(ssh_controller: SshControllerWorld) -> None:
     world, gate = ssh_controller, ssh_controller.gate()
     world.world["one"].set_sshd(FEW_SESSIONS, NO_FORWARDING)

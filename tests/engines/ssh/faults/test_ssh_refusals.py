@@ -90,6 +90,7 @@ def test_an_environment_of_the_configuration_that_fails_says_its_line_and_what_i
         assert cure in ended.failure_reason
 
 
+@pytest.mark.usefixtures("empty_homes")
 def test_a_full_disk_there_is_waited_for(ssh_controller: SshControllerWorld) -> None:
     world, one = ssh_controller, ssh_controller.world["one"]
     one.fill_disk()

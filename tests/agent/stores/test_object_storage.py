@@ -25,11 +25,26 @@ print(json.dumps({os.path.relpath(path, top): open(path).read() for path in foun
 """
 
 
-@pytest.fixture(params=[True, False], ids=["a world of its own", "variables"])
-def host(request: pytest.FixtureRequest) -> Agent:
-    """Give a host that mounts, and one that does not."""
-    found: Agent = request.getfixturevalue("isolated" if request.param else "agent")
-    return found
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
+
+
+ISOLATION = pytest.mark.parametrize("isolated", [True, False], ids=["a world of its own", "variables"])
+"""A host that mounts, and one that does not."""
+
+
+@pytest.fixture
+def host(isolated: bool, shared_agent: Agent, shared_isolated: Agent) -> Agent:
+    """Give the agent of the module with or without a world of its own."""
+    return shared_isolated if isolated else shared_agent
+
+
+@pytest.fixture
+def empty_host(isolated: bool, start_agent: Callable[..., Agent], request: pytest.FixtureRequest) -> Agent:
+    """Give an agent that has fetched nothing, with or without a world of its own."""
+    return request.getfixturevalue("own_isolated") if isolated else start_agent()
 
 
 @pytest.fixture
@@ -43,14 +58,15 @@ def wish(source: str, **fields: Any) -> list[dict[str, Any]]:
     return [{"name": "train", "source": source, **fields}]
 
 
-def test_a_prefix_brings_what_begins_with_it_and_each_object_once(host: Agent, full: Bucket) -> None:
+@ISOLATION
+def test_a_prefix_brings_what_begins_with_it_and_each_object_once(empty_host: Agent, full: Bucket) -> None:
     expected = {"a": "d/train/a", "sub/b": "d/train/sub/b", "trainX": "d/trainX", "training/c": "d/training/c"}
     for _time in range(2):
-        seen = host.json(SEE, channels=wish("s3://bucket/d/train"), environment=full.environment)
+        seen = empty_host.json(SEE, channels=wish("s3://bucket/d/train"), environment=full.environment)
         assert seen == expected
     assert full.read_keys() == ["d/train/a", "d/train/sub/b", "d/trainX", "d/training/c"]
     full.put("d/train/a", "D/TRAIN/A")
-    assert host.json(SEE, channels=wish("s3://bucket/d/train/"), environment=full.environment) == {
+    assert empty_host.json(SEE, channels=wish("s3://bucket/d/train/"), environment=full.environment) == {
         "a": "D/TRAIN/A",
         "sub/b": "d/train/sub/b",
     }
@@ -58,6 +74,7 @@ def test_a_prefix_brings_what_begins_with_it_and_each_object_once(host: Agent, f
     assert full.read_keys().count("d/train/sub/b") == 1
 
 
+@ISOLATION
 def test_a_channel_of_objects_is_fresh_and_writable_for_each_job(host: Agent, full: Bucket) -> None:
     spoil = "import os; open(os.environ['SM_CHANNEL_TRAIN'] + '/a', 'a').write('!')\n"
     channels = wish("s3://bucket/d/train/")
@@ -66,17 +83,18 @@ def test_a_channel_of_objects_is_fresh_and_writable_for_each_job(host: Agent, fu
     assert (full.folder / "d/train/a").read_text() == "d/train/a"
 
 
-def test_each_host_gets_every_n_th_object_and_perhaps_none(agent: Agent, full: Bucket) -> None:
+def test_each_host_gets_every_n_th_object_and_perhaps_none(start_agent: Callable[..., Agent], full: Bucket) -> None:
+    agent = start_agent()
     seen = [
         agent.json(
             SEE,
-            channels=wish("s3://bucket/d/", share={"turn": turn, "count": 7}, distribution="ShardedByS3Key"),
+            channels=wish("s3://bucket/d/train", share={"turn": turn, "count": 5}, distribution="ShardedByS3Key"),
             environment=full.environment,
         )
-        for turn in range(7)
+        for turn in range(5)
     ]
-    assert [list(one) for one in seen] == [["test"], ["train/a"], ["train/sub/b"], ["trainX"], ["training/c"], [], []]
-    assert len(full.read_keys()) == 5, "no host fetches what is another's"
+    assert [list(one) for one in seen] == [["a"], ["sub/b"], ["trainX"], ["training/c"], []]
+    assert len(full.read_keys()) == 4, "no host fetches what is another's"
 
 
 def test_the_config_file_tells_mode_and_distribution(agent: Agent, full: Bucket) -> None:
@@ -88,6 +106,7 @@ def test_the_config_file_tells_mode_and_distribution(agent: Agent, full: Bucket)
     assert "so it was copied, as in File mode" in record["notes"][0]
 
 
+@ISOLATION
 def test_a_manifest_is_never_mounted_and_the_record_says_so(host: Agent, full: Bucket) -> None:
     full.put("list", json.dumps([{"prefix": "s3://bucket/d/"}, "test"]))
     channels = wish("s3://bucket/list", mode="FastFile", data_type="ManifestFile")
@@ -138,6 +157,7 @@ def test_what_cannot_be_had_is_said_with_its_cure(
     agent.serves()
 
 
+@ISOLATION
 def test_a_page_of_the_web_is_one_file_that_is_fetched_once(host: Agent, web: WebServer) -> None:
     (web.folder / "a b.csv").write_text("1,2")
     os.utime(web.folder / "a b.csv", (1e9, 1e9))

@@ -32,6 +32,13 @@ for number in range(1, 7):
 
 
 @pytest.fixture
+def shared(shared_notebook: Any, tmp_path: Path) -> Path:
+    """Give the working folder of a test that does not end the controller; one serves them all."""
+    del shared_notebook  # it works in the same folder
+    return tmp_path
+
+
+@pytest.fixture
 def shows(eventually_blocking: Any) -> Callable[[str], JobSummary]:
     """Wait until the newest job's row says how far it is."""
 
@@ -47,19 +54,19 @@ def shows(eventually_blocking: Any) -> Callable[[str], JobSummary]:
 
 
 def test_a_job_shows_how_far_it_is_while_it_runs_and_what_it_measured_for_ever(
-    real: Path, shows: Callable[[str], JobSummary], capsys: pytest.CaptureFixture[str]
+    shared: Path, shows: Callable[[str], JobSummary], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job = smx.train(STEPS, send={"folder": str(real)}, metrics={"score": r"my score is (\d+);"}, keep_alive="1m")
+    job = smx.train(STEPS, send={"folder": str(shared)}, metrics={"score": r"my score is (\d+);"}, keep_alive="1m")
     row = shows("epoch 1/6")
     assert row.progress is not None
     assert row.progress.fraction == 0.1667
-    (real / "go-1").touch()
+    (shared / "go-1").touch()
     row = shows("epoch 2/6")
     assert job.metrics["loss"] == 0.5
     assert job.progress is not None
     assert "epoch 2/6, 33 %" in jobs_page([row], row.created_at + 1)[0]
     for number in range(2, 7):
-        (real / f"go-{number}").touch()
+        (shared / f"go-{number}").touch()
     job.wait(30)
     assert dict(job.metrics) == {"loss": 0.1667, "score": 60.0}
     assert [point.value for point in job.metrics.history("score")] == [10, 20, 30, 40, 50, 60]
@@ -93,7 +100,7 @@ def test_a_controller_that_is_killed_leaves_metrics_that_the_next_one_goes_on_wi
     assert [point.value for point in job.metrics.history("loss")] == values
 
 
-@pytest.mark.usefixtures("real")
+@pytest.mark.usefixtures("shared")
 def test_the_second_run_of_the_same_code_says_how_long_it_will_take(eventually_blocking: Any) -> None:
     code = "import time\ntime.sleep(3)"
     smx.train("pass", keep_alive="1m").wait(30)

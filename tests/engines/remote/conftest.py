@@ -3,6 +3,7 @@
 A test submits with ``remote.submit(…)`` or by ``jupyter smx run … --engine toy``, closes the gateway with
 ``remote.gateway.close()``, and kills the controller with ``kill(remote.controller())`` of ``world``.
 ``configure("c.ToyEngine… = …")`` sets an option before the first controller starts.
+Tests of a file that neither end nor configure a controller have one in common: ``shared_remote``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +22,12 @@ from traitlets.config import Config
 sys.path.insert(0, os.fspath(Path(__file__).parents[2] / "faults"))
 
 from gateway import GatewayServer
-from world import ROOT, Ran, World, surround
+from world import PATIENCE, ROOT, Ran, World, surround
 
 from jupyter_smx.kernel.api import session
 from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.data_folder import provide_archive, provide_records
+from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,6 +55,10 @@ class RemoteWorld(World):
     def clusters_ever(self) -> int:
         """Count the clusters that the machine ever had."""
         return sum(1 for _ in self.machine.glob("clusters/*"))
+
+    def release_pools(self) -> None:
+        """Release all pools, and wait until none is left; all jobs have ended."""
+        eventually_blocking(self._is_empty, "no job and no pool is left", within=PATIENCE)
 
     def close(self) -> None:
         """Open the gateway, then end everything."""
@@ -91,27 +98,53 @@ def configure(tmp_path: Path) -> Callable[[str], None]:
     return add
 
 
+@contextmanager
+def remote_world(
+    folder: Path, machine: Path, gateway: GatewayServer, patch: pytest.MonkeyPatch
+) -> Iterator[RemoteWorld]:
+    """Make a world with a remote machine, whose controller starts at the first request and ends with the block."""
+    hidden = [folder / "smx", folder / "home"]
+    for each in hidden:
+        each.mkdir(mode=0o700)
+    options = {"data_dir": os.fspath(machine), "gateway": gateway.path, "hidden_folders": [*map(os.fspath, hidden)]}
+    text = "".join(f"c.ToyEngine.{name} = {value!r}\n" for name, value in options.items())
+    surround(patch, folder, f"{text}c.ControllerApp.grace = 0.5\nc.ToyEngine.grace = 0.5\n")
+    installed = folder / "site" / "toy_engine-1.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-engine\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text(ENTRY_POINTS)
+    patch.setenv("PYTHONPATH", os.pathsep.join(map(os.fspath, (ROOT, installed.parent, HERE))))
+    made = RemoteWorld(folder, machine, gateway)
+    provide_records(made.data)
+    provide_archive(machine)
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def remote(
     tmp_path: Path, machine: Path, gateway: GatewayServer, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[RemoteWorld]:
     """Give a world with the remote machine; no controller runs yet."""
-    hidden = [tmp_path / "smx", tmp_path / "home"]
-    for folder in hidden:
-        folder.mkdir(mode=0o700)
-    options = {"data_dir": os.fspath(machine), "gateway": gateway.path, "hidden_folders": [*map(os.fspath, hidden)]}
-    text = "".join(f"c.ToyEngine.{name} = {value!r}\n" for name, value in options.items())
-    surround(monkeypatch, tmp_path, f"{text}c.ControllerApp.grace = 0.5\nc.ToyEngine.grace = 0.5\n")
-    installed = tmp_path / "site" / "toy_engine-1.0.dist-info"
-    installed.mkdir(parents=True)
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-engine\nVersion: 1.0\n")
-    (installed / "entry_points.txt").write_text(ENTRY_POINTS)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(os.fspath, (ROOT, installed.parent, HERE))))
-    made = RemoteWorld(tmp_path, machine, gateway)
-    provide_records(made.data)
-    provide_archive(machine)
-    yield made
-    made.close()
+    with remote_world(tmp_path, machine, gateway, monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def remote_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RemoteWorld]:
+    folder, machine = tmp_path_factory.mktemp("remote"), tmp_path_factory.mktemp("machine")
+    gateway = GatewayServer()
+    with pytest.MonkeyPatch.context() as patch, remote_world(folder, machine, gateway, patch) as made:
+        made.controller()  # here, since a test may leave only processes that were there before it
+        yield made
+    gateway.shut_down()
+
+
+@pytest.fixture
+def shared_remote(remote_of_module: RemoteWorld) -> Iterator[RemoteWorld]:
+    """Give a world without pools, for a test that neither ends nor configures the controller that others use, too."""
+    yield remote_of_module
+    remote_of_module.release_pools()
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,12 @@ if TYPE_CHECKING:
 
     from conftest import RemoteWorld
     from IPython.core.interactiveshell import InteractiveShell
+
+
+@pytest.fixture
+def hidden(shared_remote: RemoteWorld) -> Path:
+    """Give an empty folder of this machine that the remote one does not show."""
+    return Path(tempfile.mkdtemp(dir=shared_remote.folder / "home"))
 
 
 def test_variables_and_code_go_there_and_come_back(remote: RemoteWorld, shell: InteractiveShell) -> None:
@@ -30,9 +38,10 @@ def test_variables_and_code_go_there_and_come_back(remote: RemoteWorld, shell: I
 
 
 @pytest.mark.parametrize("mode", ["File", "FastFile"])
-def test_inputs_are_there_and_a_job_cannot_change_those_of_the_next(remote: RemoteWorld, mode: str) -> None:
-    hidden = remote.folder / "home" / "data"
-    (hidden / "deep").mkdir(parents=True)
+def test_inputs_are_there_and_a_job_cannot_change_those_of_the_next(
+    shared_remote: RemoteWorld, hidden: Path, mode: str
+) -> None:
+    (hidden / "deep").mkdir()
     (hidden / "deep" / "rows.csv").write_text("1,2\n" * 200_000)
     channels = (Channel(name="rows", source=str(hidden), mode=mode),)
     body = """
@@ -41,18 +50,16 @@ def test_inputs_are_there_and_a_job_cannot_change_those_of_the_next(remote: Remo
     try: open(path, "a").write("spoilt")
     except OSError as error: print("refused", error.strerror)
     """
-    logs = [remote.run(body, channels=channels).log() for _ in range(2)]
+    logs = [shared_remote.run(body, channels=channels).log() for _ in range(2)]
     assert all("bytes 800000\n" in log for log in logs), logs
 
 
 @pytest.mark.parametrize("mode", ["File", "FastFile"])
-def test_a_broken_link_is_left_out_there_with_a_note(remote: RemoteWorld, mode: str) -> None:
-    hidden = remote.folder / "home" / "data"
-    hidden.mkdir(parents=True)
+def test_a_broken_link_is_left_out_there_with_a_note(shared_remote: RemoteWorld, hidden: Path, mode: str) -> None:
     (hidden / "rows.csv").write_text("1,2")
     (hidden / ".#rows.csv").symlink_to("ann@laptop.123")
     channels = (Channel(name="rows", source=str(hidden), mode=mode),)
-    job = remote.run("print(os.listdir(os.environ['SM_CHANNEL_ROWS']))", channels=channels)
+    job = shared_remote.run("print(os.listdir(os.environ['SM_CHANNEL_ROWS']))", channels=channels)
     assert "['rows.csv']" in job.log()
     note = "channel rows: a link that leads nowhere was left out: .#rows.csv."
     provenance = job.job().provenance
@@ -60,13 +67,13 @@ def test_a_broken_link_is_left_out_there_with_a_note(remote: RemoteWorld, mode: 
     assert note in provenance.notes
 
 
-def test_a_provided_file_itself_is_closed_to_jobs(remote: RemoteWorld) -> None:
-    hidden = remote.folder / "home" / "rows.csv"
-    hidden.write_text("kept\n")
-    channels = (Channel(name="rows", source=str(hidden), mode="File"),)
-    remote.run(channels=channels)
-    (provided,) = remote.machine.glob("clusters/*/algo-1/inputs/provided/files/*")
-    job = remote.run(
+def test_a_provided_file_itself_is_closed_to_jobs(shared_remote: RemoteWorld, hidden: Path) -> None:
+    rows = hidden / "rows.csv"
+    rows.write_text("kept\n")
+    channels = (Channel(name="rows", source=str(rows), mode="File"),)
+    cluster = shared_remote.run(channels=channels).job().cluster
+    (provided,) = shared_remote.machine.glob(f"clusters/{cluster}/algo-1/inputs/provided/files/*")
+    job = shared_remote.run(
         f"try: open({str(provided)!r}, 'a').write('spoilt')\nexcept OSError as error: print(error.strerror)",
         channels=channels,
     )
@@ -85,9 +92,9 @@ def test_a_long_way_takes_an_unchanged_variable_no_longer(shell: InteractiveShel
     assert timings["sent"] - timings["committed"] < 0.3, "no request before the job itself"
 
 
-def test_a_file_that_is_gone_is_refused_by_its_path(remote: RemoteWorld) -> None:
-    gone = remote.folder / "gone.csv"
-    job = remote.submit(channels=(Channel(name="rows", source=str(gone)),)).wait()
+def test_a_file_that_is_gone_is_refused_by_its_path(shared_remote: RemoteWorld) -> None:
+    gone = shared_remote.folder / "gone.csv"
+    job = shared_remote.submit(channels=(Channel(name="rows", source=str(gone)),)).wait()
     assert job.state.value == "Failed"
     assert str(gone) in job.failure_reason
 

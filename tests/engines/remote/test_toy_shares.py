@@ -38,9 +38,8 @@ def share(log: str) -> list[str]:
     return found[1].split()
 
 
-def host_json(remote: RemoteWorld, host: str = "algo-1") -> dict[str, Any]:
-    (path,) = remote.machine.glob(f"clusters/*/{host}/host.json")
-    found: dict[str, Any] = json.loads(path.read_text())
+def host_json(remote: RemoteWorld, cluster: str, host: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((remote.machine / "clusters" / cluster / host / "host.json").read_text())
     return found
 
 
@@ -79,24 +78,26 @@ def test_the_machine_brings_types_and_what_has_no_price_costs_nothing_known(
     assert told["engines"]["toy"]["instance_types"] == ["lab.small", "ml.m5.large"]
 
 
-def test_hosts_of_one_machine_have_the_loopback_and_no_interpreter_of_the_controller(remote: RemoteWorld) -> None:
-    remote.run(**on("local", hosts=2))
-    first, second = host_json(remote), host_json(remote, "algo-2")
+def test_hosts_of_one_machine_have_the_loopback_and_no_interpreter_of_the_controller(
+    shared_remote: RemoteWorld,
+) -> None:
+    cluster = shared_remote.run(**on("local", hosts=2)).job().cluster
+    first, second = (host_json(shared_remote, cluster, host) for host in ("algo-1", "algo-2"))
     assert first["addresses"] == second["addresses"]
     assert len(set(first["addresses"].values())) == 2
     assert all(address.startswith("127.") for address in first["addresses"].values())
     assert first["courier"] == ""
 
 
-def test_two_kernels_with_different_pythons_share_a_pool_of_the_machine(remote: RemoteWorld) -> None:
-    first = remote.run(python="/only/here/bin/python", python_version="3.11")
-    second = remote.run(python="/another/here/bin/python", python_version="3.11")
+def test_two_kernels_with_different_pythons_share_a_pool_of_the_machine(shared_remote: RemoteWorld) -> None:
+    first = shared_remote.run(python="/only/here/bin/python", python_version="3.11")
+    second = shared_remote.run(python="/another/here/bin/python", python_version="3.11")
     assert second.job().why is not None
     assert second.job().why.start == "warm", second.why()
     assert second.job().cluster == first.job().cluster
 
 
-def test_a_word_for_a_python_goes_to_the_machine_unread(remote: RemoteWorld, tmp_path: Path) -> None:
+def test_a_word_for_a_python_goes_to_the_machine_unread(shared_remote: RemoteWorld, tmp_path: Path) -> None:
     script = tmp_path / "hello.py"
     script.write_text("print('hello')\n")
     words = [sys.executable, "-m", "jupyter_smx.cli", "run", script, "--engine", "toy", "--python", "conda:nowhere"]
@@ -104,16 +105,18 @@ def test_a_word_for_a_python_goes_to_the_machine_unread(remote: RemoteWorld, tmp
     assert done.returncode != 0
     assert "'conda:nowhere' is not an interpreter of the machine" in done.stderr
     with pytest.raises(RefusedError):
-        remote.submit(python="torch", python_named=True)
+        shared_remote.submit(python="torch", python_named=True)
 
 
-def test_functions_travel_to_a_python_of_the_machine_without_cloudpickle(remote: RemoteWorld) -> None:
-    bare = remote.machine / "bare"
+def test_functions_travel_to_a_python_of_the_machine_without_cloudpickle(shared_remote: RemoteWorld) -> None:
+    bare = shared_remote.machine / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
     python = str(bare / "bin" / "python")
     lacks = subprocess.run([python, "-c", "import cloudpickle"], capture_output=True, check=False)
     assert lacks.returncode, "this test needs a Python without it"
-    sent = payload.pack({"twice": lambda number: number + number}, remote.folder / "payloads")
-    job = remote.run("print('it is', twice(21))", python=python, python_named=True, send=sent, receive=("twice",))
+    sent = payload.pack({"twice": lambda number: number + number}, shared_remote.folder / "payloads")
+    job = shared_remote.run(
+        "print('it is', twice(21))", python=python, python_named=True, send=sent, receive=("twice",)
+    )
     assert "it is 42" in job.log()
     assert job.job().received

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from gate import Gate
-from lab import SHOWN, Lab
+from lab import SHOWN, VIEWPORT, Lab
 from labserver import THIS_INSTALLATION, Installation, LabServer
 from playwright.sync_api import expect, sync_playwright
 from plugins.second_chances import (
@@ -18,6 +18,7 @@ from plugins.second_chances import (
     pytest_sessionstart,
 )
 from profiles import clear_profile
+from sharedpage import SharedPage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,7 +72,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext
             tmp_path_factory.mktemp("profile"),
             executable_path=path,
             args=ARGUMENTS,
-            viewport={"width": 1400, "height": 900},
+            viewport=VIEWPORT,
         )
         yield profile
         profile.close()
@@ -153,10 +154,35 @@ def open_tab(profile: BrowserContext, allowed: list[str]) -> Iterator[Callable[[
 
     yield opened
     clear_profile(profile, {tab.origin for tab in tabs})
-    complaints = [line for tab in tabs for line in tab.complaints]
-    assert [line for line in complaints if not any(part in line for part in allowed)] == []
+    assert_quiet([line for tab in tabs for line in tab.complaints], allowed)
+
+
+@pytest.fixture(scope="module")
+def shared_page(profile: BrowserContext, running_server: LabServer) -> Iterator[SharedPage]:
+    shared = SharedPage(profile, running_server)
+    yield shared
+    shared.close()
 
 
 @pytest.fixture
-def lab(server: LabServer, open_tab: Callable[[LabServer], Lab]) -> Lab:
-    return open_tab(server)
+def lab(request: pytest.FixtureRequest, server: LabServer, allowed: list[str]) -> Iterator[Lab]:
+    """Give a tab of the test's own, or the one that tests of its file share, where the mark ``page`` says so."""
+    mark = request.node.get_closest_marker("page")
+    if mark is None or mark.args != ("shared",):
+        yield request.getfixturevalue("open_tab")(server)
+        return
+    shared: SharedPage = request.getfixturevalue("shared_page")
+    failed = request.session.testsfailed
+    lab = shared.give()
+    yield lab
+    complaints = list(lab.complaints)
+    if request.session.testsfailed == failed:
+        shared.empty()
+    else:
+        shared.close()
+    assert_quiet(complaints, allowed)
+
+
+def assert_quiet(complaints: list[str], allowed: list[str]) -> None:
+    """Fail when a page complained about anything else than what a test expects."""
+    assert [line for line in complaints if not any(part in line for part in allowed)] == []

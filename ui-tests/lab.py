@@ -28,6 +28,20 @@ SHOWN = 15_000
 
 TRIES = 5
 
+VIEWPORT = {"width": 1400, "height": 900}
+
+HAS_SESSIONS = """() =>
+  [...window.jupyterapp.shell.widgets('main')].every(widget => widget.sessionContext?.isReady ?? true)"""
+"""Whether no notebook waits for its kernel: one that is closed meanwhile complains later."""
+
+CLOSE_TABS = """() => {
+  const { shell } = window.jupyterapp;
+  for (const widget of [...shell.widgets('main'), ...shell.widgets('down')]) {
+    widget.dispose();
+  }
+  shell.activateById('filebrowser');
+}"""
+"""Closes all tabs, without Lab's question about what is not saved, and shows the file browser."""
 
 _workspaces = itertools.count(1)
 
@@ -42,20 +56,38 @@ class Lab:
         self.origin = server.origin
         self._server = server
         self._workspace = f"tab-{next(_workspaces)}"
+        self._is_empty = False
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.complaints.append(f"exception: {error.stack or error}"))
         page.on("request", lambda request: self._watch(request.url))
 
     def open(self, notebook: str = "") -> None:
-        """Load Lab, with a notebook when one is named, and wait until it can be used."""
+        """Load Lab, with a notebook when one is named, and wait until it can be used.
+
+        A shared page is loaded already: a notebook opens in it.
+        """
+        if self._is_empty:
+            self._is_empty = False
+            self._open_here(notebook)
+            return
         tree = f"/tree/{notebook}" if notebook else ""
         url = f"{self._server.origin}{BASE}lab/workspaces/{self._workspace}{tree}?token={self._server.token}"
         self.page.goto(url, wait_until="load")
         self._wait_ready(notebook)
-        # In a new workspace Lab opens it last, and a panel that was opened before loses the sidebar to it.
-        expect(self.page.locator("#filebrowser")).to_be_visible(timeout=KERNEL_LIMIT)
-        # A launcher takes the focus when it comes, also from a palette, which closes then.
-        expect(self.page.locator("#jp-main-dock-panel .jp-MainAreaWidget").first).to_be_visible(timeout=KERNEL_LIMIT)
+        self._wait_launcher()
+
+    def empty(self) -> None:
+        """Close all tabs and undo what a test set in this page, so that the next test finds it like a new one."""
+        self.page.unroute_all(behavior="ignoreErrors")
+        self.page.set_viewport_size(VIEWPORT)
+        self.page.emulate_media(forced_colors="null", reduced_motion="null")
+        expect(self.page.get_by_role("dialog")).to_have_count(0)
+        if self.panel.region.is_visible() and self.panel.filter.is_visible():
+            self.panel.filter.fill("")
+        self.page.wait_for_function(HAS_SESSIONS, polling=100)
+        self.page.evaluate(CLOSE_TABS)
+        self._wait_launcher()
+        self._is_empty = True
 
     def visit(self, path: str) -> None:
         """Load a page that is not Lab's."""
@@ -121,6 +153,18 @@ class Lab:
         """Keep a picture of the page for people to look at."""
         SCREENSHOTS.mkdir(exist_ok=True)
         self.page.screenshot(path=SCREENSHOTS / f"{name}.png", animations="disabled")
+
+    def _open_here(self, notebook: str) -> None:
+        if notebook:
+            opening = "path => void window.jupyterapp.commands.execute('docmanager:open', { path })"
+            self.page.evaluate(opening, notebook)
+        self._wait_ready(notebook)
+
+    def _wait_launcher(self) -> None:
+        # In a new workspace Lab opens it last, and a panel that was opened before loses the sidebar to it.
+        expect(self.page.locator("#filebrowser")).to_be_visible(timeout=KERNEL_LIMIT)
+        # A launcher takes the focus when it comes, also from a palette, which closes then.
+        expect(self.page.locator("#jp-main-dock-panel .jp-MainAreaWidget").first).to_be_visible(timeout=KERNEL_LIMIT)
 
     def _wait_ready(self, notebook: str) -> None:
         expect(self.page.locator("#jp-main-dock-panel")).to_be_visible(timeout=KERNEL_LIMIT)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from lab import Lab
     from labserver import LabServer
 
+pytestmark = pytest.mark.page("shared")
+
 
 @pytest.mark.core
 def test_the_status_bar_counts_and_leads_to_the_panel(lab: Lab, server: LabServer, gate: Gate) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from labserver import LabServer
     from playwright.sync_api import Route
 
+pytestmark = pytest.mark.page("shared")
+
 AXE = Path(__file__).parent.parent / "node_modules" / "axe-core" / "axe.min.js"
 OURS = ["#jupyter-smx-panel", ".jp-smx-card", ".jp-smx-log", ".jp-smx-charts", ".jp-smx-status"]
 CELL = """%%train --keep-alive 10m --name seen
@@ -148,6 +150,7 @@ def test_axe_finds_nothing_on_the_unfolded_card_of_an_array(lab: Lab, server: La
     assert_clean(lab, "array-card", ".jp-smx-card", PANEL)
 
 
+@pytest.mark.page("own")
 def test_axe_finds_nothing_on_the_welcome(lab: Lab) -> None:
     lab.page.route(re.compile(r"/jupyter-smx/(jobs|arrays|pools)(\?|$)"), _answer_with_nothing)
     lab.open()
@@ -156,6 +159,7 @@ def test_axe_finds_nothing_on_the_welcome(lab: Lab) -> None:
     assert_clean(lab, "welcome", PANEL)
 
 
+@pytest.mark.page("own")
 def test_axe_finds_nothing_on_hosts_of_other_machines(lab: Lab, server: LabServer, gate: Gate) -> None:
     lab.page.route(re.compile(r"/jupyter-smx/(pools|changes)(\?|$)"), _answer_from_elsewhere)
     server.submit("elsewhere", "print('done')", keep_alive=600)

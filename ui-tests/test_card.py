@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from lab import Lab
     from labserver import LabServer
 
+pytestmark = pytest.mark.page("shared")
+
 BUSY = """
 import threading
 
@@ -113,6 +115,7 @@ def test_a_job_of_a_kernel_with_other_records_is_told_on_card_and_panel(
     eventually_blocking(lambda: process_scan.read_process(pid) is None, "the other controller ended", within=20.0)
 
 
+@pytest.mark.page("own")
 @pytest.mark.core
 def test_the_card_of_a_failed_job_opens_once_with_its_cure_and_stays_closed(lab: Lab, server: LabServer) -> None:
     server.write_notebook("cure.ipynb", "%load_ext jupyter_smx", "x = 1", "%%train --name cure\nprint(x)")

@@ -6,6 +6,7 @@ import re
 import statistics
 from typing import TYPE_CHECKING
 
+import pytest
 from chartworld import ChartWorld, host, metric
 from lab import Lab
 from playwright.sync_api import expect
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from gate import Gate
     from labserver import LabServer
     from playwright.sync_api import Browser, Locator
+
+pytestmark = pytest.mark.page("shared")
 
 WAKE = 20_000
 """Milliseconds until a job in the panel follows one on a host, a cold start included."""
@@ -87,6 +90,7 @@ def opened(lab: Lab, world: ChartWorld) -> Locator:
     return view
 
 
+@pytest.mark.page("own")
 def test_charts_grow_while_the_job_runs_and_end_with_it(lab: Lab, server: LabServer, gate: Gate) -> None:
     chunks: list[str] = []
     lab.page.on("request", lambda request: chunks.append(request.url))

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from labserver import LabServer
     from playwright.sync_api import Locator, Response
 
+pytestmark = pytest.mark.page("shared")
+
 MODEL = """from pathlib import Path
 Path("/opt/ml/model/weights.txt").write_text("0.5")
 print("loss=0.25")
@@ -177,6 +179,7 @@ def test_two_jobs_are_compared_from_the_palette(lab: Lab, server: LabServer) -> 
     lab.photograph("job-compare")
 
 
+@pytest.mark.page("own")
 @pytest.mark.core
 def test_an_open_view_is_there_after_the_page_was_loaded_again(lab: Lab, server: LabServer) -> None:
     lab.open()

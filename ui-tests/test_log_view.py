@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from labserver import LabServer
     from playwright.sync_api import Locator, Route
 
+pytestmark = pytest.mark.page("shared")
+
 WAKE = 20_000
 """Milliseconds until a job in the panel follows one on a host, a cold start included."""
 GIGABYTE = 2**30

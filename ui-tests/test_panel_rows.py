@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from lab import THEMES, WAKE
 from playwright.sync_api import expect
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from lab import Lab
     from labserver import LabServer
     from playwright.sync_api import Route, WebSocketRoute
+
+pytestmark = pytest.mark.page("shared")
 
 MACHINE = "gpu-box-with-a-very-long-name.lab.example.org"
 UNREACHABLE = (
@@ -137,6 +140,7 @@ def _tell_of_machine(socket: WebSocketRoute) -> None:
     socket.connect_to_server().on_message(lambda message: socket.send(_name_machine(str(message))))
 
 
+@pytest.mark.page("own")
 def test_long_names_of_machines_are_whole_in_a_narrow_panel(lab: Lab, server: LabServer, gate: Gate) -> None:
     lab.page.route(re.compile(r"/jupyter-smx/(jobs|pools|changes)(\?|$)"), _answer_with_machine)
     lab.page.route_web_socket(re.compile("/api/events/subscribe"), _tell_of_machine)
@@ -162,6 +166,7 @@ ENDS = """region => [...region.querySelectorAll('[data-job] .jp-smx-name')].map(
 """The end of each name, if it is inside its row and whole."""
 
 
+@pytest.mark.page("own")
 def test_long_names_that_differ_at_their_end_are_told_apart_in_a_narrow_panel(lab: Lab, server: LabServer) -> None:
     lab.open()
     lab.panel.show()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from labserver import LabServer
     from playwright.sync_api import Locator
 
+pytestmark = pytest.mark.page("shared")
 
 MOST_TABS = 6
 """Presses of the Tab key from the panel's tab to its first button that a person may be asked for."""
@@ -28,6 +29,7 @@ def wait_for_next_second(row: Locator) -> None:
     expect(clock(row)).not_to_have_text(before)
 
 
+@pytest.mark.page("own")
 @pytest.mark.core
 def test_nothing_complains_and_nothing_starts_when_lab_opens_before_any_job(lab: Lab, server: LabServer) -> None:
     server.end_controller()
@@ -93,24 +95,6 @@ def test_a_pool_counts_down_stays_longer_when_asked_and_goes_when_released(lab: 
 
 
 @pytest.mark.core
-def test_a_page_that_is_loaded_again_shows_the_job_and_goes_on_with_it(lab: Lab, server: LabServer, gate: Gate) -> None:
-    server.write_notebook("again.ipynb", "%load_ext jupyter_smx", f"%%train --name again\n{gate.code}")
-    lab.open("again.ipynb")
-    lab.run_all()
-    gate.wait_for_job()
-    expect(lab.card("again")).to_contain_text("Training", timeout=WAKE)
-    lab.save()
-    lab.reload("again.ipynb")
-    lab.panel.show()
-    expect(lab.panel.running("again")).to_contain_text("Training")
-    expect(lab.card("again").get_by_role("button", name="Stop again")).to_be_enabled()
-    wait_for_next_second(lab.card("again"))
-    gate.open()
-    expect(lab.panel.finished("again")).to_contain_text("Completed")
-    expect(lab.card("again")).to_contain_text("Completed")
-
-
-@pytest.mark.core
 def test_a_job_is_stopped_from_the_panel_after_a_question(lab: Lab, server: LabServer, gate: Gate) -> None:
     lab.open()
     lab.panel.show()
@@ -163,6 +147,25 @@ def test_two_tabs_see_the_same_and_what_is_done_in_one_shows_in_the_other(
     lab.panel.release.click()
     for tab in (lab, other):
         expect(tab.panel.warm).to_have_count(0)
+
+
+@pytest.mark.page("own")
+@pytest.mark.core
+def test_a_page_that_is_loaded_again_shows_the_job_and_goes_on_with_it(lab: Lab, server: LabServer, gate: Gate) -> None:
+    server.write_notebook("again.ipynb", "%load_ext jupyter_smx", f"%%train --name again\n{gate.code}")
+    lab.open("again.ipynb")
+    lab.run_all()
+    gate.wait_for_job()
+    expect(lab.card("again")).to_contain_text("Training", timeout=WAKE)
+    lab.save()
+    lab.reload("again.ipynb")
+    lab.panel.show()
+    expect(lab.panel.running("again")).to_contain_text("Training")
+    expect(lab.card("again").get_by_role("button", name="Stop again")).to_be_enabled()
+    wait_for_next_second(lab.card("again"))
+    gate.open()
+    expect(lab.panel.finished("again")).to_contain_text("Completed")
+    expect(lab.card("again")).to_contain_text("Completed")
 
 
 def test_without_the_server_half_the_panel_says_what_to_do(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from lab import WAKE
 from playwright.sync_api import expect
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from lab import Lab
     from labserver import LabServer
     from playwright.sync_api import Locator
+
+pytestmark = pytest.mark.page("shared")
 
 SWEEP = "%%train --name sweep --sweep --hp lr=[0.1,0.2,0.3]\n"
 

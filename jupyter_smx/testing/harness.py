@@ -29,6 +29,8 @@ class Harness(ABC):
     """Seconds after the end of an agent within which ``observe_all`` reports ``GONE``, if the platform notices late."""
     filled_in: frozenset[str] = frozenset()
     """Fields of ``actual_plan``, at any depth, that only the platform can fill in, as addresses; ``plan`` has none."""
+    shared_handle: Handle | None = None
+    """A running cluster of one host, for :meth:`acquire_shared`, which outlives this harness and its ``close``."""
 
     @abstractmethod
     def new_engine(self) -> Engine:
@@ -121,6 +123,13 @@ class Harness(ABC):
         if handle is None:
             raise AssertionError("acquire ended without a handle")
         return handle
+
+    async def acquire_shared(self) -> Handle:
+        """Give one host to a test that leaves it as it was: ``shared_handle``, or else a new cluster.
+
+        Each job there has lease 1, and each controller epoch 1, since a host refuses lower ones than it has seen.
+        """
+        return self.shared_handle or await self.acquire()
 
     async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Provide files of this machine to a host as the controller does: by the engine, else over the stream."""

@@ -12,6 +12,7 @@ import msgspec
 
 from jupyter_smx.agent.system.files import host_layout, short_path
 from jupyter_smx.engines.local.engine import LocalEngine
+from jupyter_smx.engines.machine.host_folder import RELEASED_MARKER
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.data_folder import provide_archive
@@ -125,12 +126,14 @@ class LocalHarness(Harness):
         return msgspec.structs.replace(self.request(), python="/nowhere/python")
 
     async def close(self) -> None:
-        """Release every cluster that is or was here, even forgotten ones."""
+        """Release every cluster that is or was here, even forgotten ones, but the one that tests share."""
         engine = self.new_engine()
         prefix = os.fspath(self.folder)
-        known = {path.name for path in (self.folder / "clusters").glob("*")}
+        folders = (self.folder / "clusters").glob("*")
+        known = {path.name for path in folders if not (path / RELEASED_MARKER).exists()}
         known |= {seen.host().partition("/")[0] for seen in process_scan.processes() if prefix in seen.command}
-        await asyncio.gather(*(engine.release(Handle(engine="local", cluster=cluster)) for cluster in known - {""}))
+        spared = {"", self.shared_handle.cluster if self.shared_handle else ""}
+        await asyncio.gather(*(engine.release(Handle(engine="local", cluster=cluster)) for cluster in known - spared))
         for host in filter(Path.is_dir, self.folder.glob("forgotten-*/*")):
             short_path.remove_link(os.fspath(host))  # without its cluster no other code finds it
 

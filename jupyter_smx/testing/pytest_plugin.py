@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+NASTY_NAME = 'it\'s a "nasty" $(name) %s & 日本 ünï'
+"""Name of a folder that breaks careless code."""
 _END_TIMEOUT = 3.0
 """Seconds until the processes that a test ended must be gone."""
 
@@ -65,6 +67,6 @@ def eventually_blocking() -> Callable[..., object]:
 @pytest.fixture
 def nasty_path(tmp_path: Path) -> Path:
     """Return an existing folder whose name has spaces, quotes, shell syntax, a percent sign and Unicode."""
-    folder = tmp_path / 'it\'s a "nasty" $(name) %s & 日本 ünï'
+    folder = tmp_path / NASTY_NAME
     folder.mkdir()
     return folder

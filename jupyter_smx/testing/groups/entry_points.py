@@ -34,13 +34,13 @@ class EntryPointsGroup:
     """Behaviour of SageMaker's toolkit and its processing jobs around a script."""
 
     async def test_a_shell_script_gets_its_arguments_and_its_exit_code_is_the_jobs(self, harness: Harness) -> None:
-        async with AgentClient(harness.engine, await harness.acquire()) as agent:
+        async with AgentClient(harness.engine, await harness.acquire_shared()) as agent:
             done = await agent.run_and_wait(SHELL, entry_point="train.sh", hyperparameters={"x": "it's $HOME"})
         assert done.text == "./train.sh|-x|it's $HOME|train.sh|train.sh|"
         assert (done.record["cause"], done.record["exit_code"]) == ("exit", 3)
 
     async def test_a_failure_has_the_text_of_the_toolkit_and_that_of_the_script_wins(self, harness: Harness) -> None:
-        async with AgentClient(harness.engine, await harness.acquire()) as agent:
+        async with AgentClient(harness.engine, await harness.acquire_shared()) as agent:
             raised = (await agent.run_and_wait("raise KeyError('x')")).record["reason"].splitlines()
             wrote = (
                 "import os\nopen(os.environ['SM_OUTPUT_DIR'] + '/failure', 'w').write('too hot')\nraise SystemExit(7)"
@@ -53,7 +53,7 @@ class EntryPointsGroup:
 
     async def test_a_processing_job_has_a_contract_of_its_own(self, harness: Harness) -> None:
         outputs = [{"name": "table", "path": "/opt/ml/processing/table"}]
-        async with AgentClient(harness.engine, await harness.acquire()) as agent:
+        async with AgentClient(harness.engine, await harness.acquire_shared()) as agent:
             words = ["--split", "", "it's"]
             done = await agent.run_and_wait(
                 PROCESS, kind="process", entry_point="clean.py", arguments=words, outputs=outputs

@@ -54,7 +54,7 @@ class IdentityGroup:
         assert await harness.new_engine().find(handle.cluster) == handle
 
     async def test_an_unknown_cluster_is_not_found(self, harness: Harness) -> None:
-        await harness.acquire()
+        await harness.acquire_shared()
         for cluster in UNKNOWN_CLUSTERS:
             assert await harness.engine.find(cluster) is None, f"find({cluster!r})"
 
@@ -67,7 +67,7 @@ class IdentityGroup:
         assert await harness.new_engine().find(handle.cluster) is None
 
     async def test_a_handle_survives_json(self, harness: Harness) -> None:
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         again = msgspec.json.decode(msgspec.json.encode(handle), type=Handle)
         assert again == handle
         reader, writer = await harness.new_engine().connect(again, "algo-1")

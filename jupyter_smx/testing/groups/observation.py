@@ -52,15 +52,15 @@ class ObservationGroup:
     """Verdicts of jobs, observations of clusters, refusals before any cost."""
 
     async def test_each_way_to_end_is_reported_as_it_was(self, harness: Harness) -> None:
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         async with AgentClient(harness.engine, handle) as agent:
-            for lease, (how, (source, expected)) in enumerate(ENDS.items(), 1):
+            for how, (source, expected) in ENDS.items():
                 changes = {"max_run": 1, "grace": 1} if how == "the time limit" else {}
-                record = (await agent.run_and_wait(source, lease=lease, **changes)).record
+                record = (await agent.run_and_wait(source, **changes)).record
                 assert {name: record[name] for name in expected} == expected, how
 
     async def test_an_exception_is_reported_with_type_message_line_and_traceback(self, harness: Harness) -> None:
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         async with AgentClient(harness.engine, handle) as agent:
             outcome = await agent.run_and_wait("x = 1\nraise ValueError('the moon is\\nfull')")
         told = outcome.record["exception"]
@@ -87,7 +87,7 @@ class ObservationGroup:
         assert await harness.engine.observe_all([]) == []
 
     async def test_observations_keep_the_order_of_the_handles(self, harness: Harness) -> None:
-        alive, dead = await harness.acquire(), await harness.acquire()
+        alive, dead = await harness.acquire_shared(), await harness.acquire()
         harness.kill_agent(dead.cluster, "algo-1")
         gone, running = Observation.GONE, Observation.RUNNING
         await check_observations(harness, [dead, alive, dead, alive, alive], [gone, running, gone, running, running])
@@ -106,7 +106,7 @@ class ObservationGroup:
         assert await harness.engine.observe_all([handle]) == [Observation.GONE]
 
     async def test_a_cluster_that_never_was_is_gone(self, harness: Harness) -> None:
-        await harness.acquire()
+        await harness.acquire_shared()
         stranger = Handle(engine=harness.engine.name, cluster=secrets.token_hex(8))
         assert await harness.engine.observe_all([stranger]) == [Observation.GONE]
 
@@ -118,7 +118,7 @@ class ObservationGroup:
         assert harness.leftovers(handle.cluster) == []
 
     async def test_during_an_outage_nothing_is_known_and_nothing_is_gone(self, harness: Harness) -> None:
-        handle, other = await harness.acquire(), await harness.acquire()
+        handle, other = await harness.acquire_shared(), await harness.acquire()
         with harness.outage():
             assert await harness.engine.observe_all([handle, other]) == [Observation.UNKNOWN] * 2
             with pytest.raises(UnavailableError) as told:
@@ -135,6 +135,6 @@ class ObservationGroup:
         assert told.value.transient
 
     async def test_connecting_to_a_host_that_never_was_raises_unavailable(self, harness: Harness) -> None:
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         with pytest.raises(UnavailableError):
             await harness.engine.connect(handle, "algo-9")

@@ -50,13 +50,13 @@ class ReleaseGroup:
         assert harness.leftovers(handle.cluster) == []
 
     async def test_release_of_an_unknown_cluster_is_quiet_and_harms_nobody(self, harness: Harness) -> None:
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         for cluster in (secrets.token_hex(8), "..", "", handle.cluster[:-1]):
             await harness.engine.release(Handle(engine=harness.engine.name, cluster=cluster))
         assert harness.live_hosts(handle.cluster) == {"algo-1"}
 
     async def test_releasing_one_cluster_does_not_touch_its_neighbour(self, harness: Harness) -> None:
-        one, two = await asyncio.gather(harness.acquire(), harness.acquire())
+        one, two = await asyncio.gather(harness.acquire(), harness.acquire_shared())
         async with AgentClient(harness.engine, two) as agent:
             job = await agent.run("import time\nprint('on', flush=True)\ntime.sleep(0.2)\nprint('off')")
             await agent.wait_for_log(job, b"on")

@@ -43,7 +43,7 @@ class StopGroup:
 
     async def test_a_stopped_job_is_dead_with_all_that_it_started(self, harness: Harness) -> None:
         token = secrets.token_hex(8)
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         async with AgentClient(harness.engine, handle) as agent:
             job = await agent.run(process_tree_source(token))
             await agent.wait_for_log(job, b"all born")
@@ -56,7 +56,7 @@ class StopGroup:
         assert harness.live_hosts(handle.cluster) == {"algo-1"}
 
     async def test_stopping_twice_and_after_the_end_keeps_the_outcome(self, harness: Harness) -> None:
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         async with AgentClient(harness.engine, handle) as agent:
             job = await agent.run("print('done')")
             record = (await agent.wait_for_outcome(job)).record
@@ -73,7 +73,7 @@ class StopGroup:
     ) -> None:
         token = secrets.token_hex(8)
         source = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{process_tree_source(token)}"
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         async with AgentClient(harness.engine, handle) as agent:
             job = await agent.run(source)
             await agent.wait_for_log(job, b"all born")

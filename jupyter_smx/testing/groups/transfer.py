@@ -47,12 +47,12 @@ class TransferGroup:
     """Cells, values, logs and artefacts."""
 
     async def test_a_cell_arrives_as_it_was_written(self, harness: Harness) -> None:
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         async with AgentClient(harness.engine, handle) as agent:
-            for lease, text in enumerate(SPECIAL_STRINGS, 1):
+            for text in SPECIAL_STRINGS:
                 comment = text.splitlines()[0] if text else ""
                 source = f"import json\n# {comment}\nprint(json.dumps([{text!r}, {text!a}]))"
-                assert last_json(await agent.run_and_wait(source, lease=lease)) == [text, text], source
+                assert last_json(await agent.run_and_wait(source)) == [text, text], source
 
     async def test_hyperparameters_arrive_as_they_were_written(self, harness: Harness) -> None:
         wanted = {f"value-{number}": text for number, text in enumerate(SPECIAL_STRINGS)} | {"quote'\"name": "x"}
@@ -62,21 +62,21 @@ class TransferGroup:
             "found = json.load(open(path, encoding='utf-8'))\n"
             "print(json.dumps({name: text for name, text in found.items() if not name.startswith('sagemaker_')}))"
         )
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         async with AgentClient(harness.engine, handle) as agent:
             assert last_json(await agent.run_and_wait(source, hyperparameters=wanted)) == wanted
 
     async def test_environment_values_arrive_as_they_were_written(self, harness: Harness) -> None:
         wanted = {f"VALUE_{number}": text for number, text in enumerate(SPECIAL_STRINGS)}
         source = "import json, os\nprint(json.dumps({n: v for n, v in os.environ.items() if n.startswith('VALUE_')}))"
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         async with AgentClient(harness.engine, handle) as agent:
             assert last_json(await agent.run_and_wait(source, environment=wanted)) == wanted
 
     async def test_a_secret_stands_in_no_command_line_handle_log_or_record(self, harness: Harness) -> None:
         secret = secrets.token_hex(16)
         source = "import os, signal\nassert os.environ['API_KEY']\nprint('has it', flush=True)\nsignal.pause()"
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         async with AgentClient(harness.engine, handle) as agent:
             job = await agent.run(source, environment={"API_KEY": secret})
             await agent.wait_for_log(job, b"has it")
@@ -129,7 +129,7 @@ class TransferGroup:
             "import os\n"
             "open(os.path.join(os.environ['SM_MODEL_DIR'], \"it's 日本.bin\"), 'wb').write(bytes(range(256)) * 4096)"
         )
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         async with AgentClient(harness.engine, handle) as agent:
             job = await agent.run(source)
             record = (await agent.wait_for_outcome(job)).record

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from typing import TYPE_CHECKING
 
@@ -64,11 +63,11 @@ class WarmStartGroup:
         assert sorted(waits)[2] < cold / 2
 
     async def test_a_job_sees_nothing_of_the_one_before(self, harness: Harness) -> None:
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         async with AgentClient(harness.engine, handle) as agent:
             before = last_json(await agent.run_and_wait(CWD_SCRIPT))
-            assert (await agent.run_and_wait(LEFTOVERS_SCRIPT, lease=2)).record["exit_code"] == 0
-            after = last_json(await agent.run_and_wait(INSPECT_SCRIPT, lease=3))
+            assert (await agent.run_and_wait(LEFTOVERS_SCRIPT)).record["exit_code"] == 0
+            after = last_json(await agent.run_and_wait(INSPECT_SCRIPT))
         assert isinstance(before, dict)
         assert isinstance(after, dict)
         assert after["seen"] == []
@@ -76,7 +75,7 @@ class WarmStartGroup:
         assert after["pid"] != before["pid"]
 
     async def test_a_known_job_is_not_started_twice(self, harness: Harness) -> None:
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         job, wish = new_job_id(), job_spec("print('once')")
         async with AgentClient(harness.engine, handle) as agent:
             for _ in range(3):
@@ -86,7 +85,7 @@ class WarmStartGroup:
             assert outcome.text == "once\n" == (await agent.read(job, "log")).decode()
 
     async def test_one_job_at_a_time(self, harness: Harness) -> None:
-        handle = await harness.acquire()
+        handle = await harness.acquire_shared()
         async with AgentClient(harness.engine, handle) as agent:
             job = await agent.run("import signal\nprint('on', flush=True)\nsignal.pause()")
             await agent.wait_for_log(job, b"on")
@@ -97,12 +96,11 @@ class WarmStartGroup:
             await agent.wait_for_outcome(job)
 
     async def test_the_death_of_a_job_is_not_the_death_of_its_host(self, harness: Harness) -> None:
-        handle = await harness.acquire()
-        leases = itertools.count(1)
+        handle = await harness.acquire_shared()
         async with AgentClient(harness.engine, handle) as agent:
             for death in DEATHS:
-                await agent.run_and_wait(death, lease=next(leases))
-                assert (await agent.run_and_wait("print('alive')", lease=next(leases))).text == "alive\n", death
+                await agent.run_and_wait(death)
+                assert (await agent.run_and_wait("print('alive')")).text == "alive\n", death
                 assert harness.live_hosts(handle.cluster) == {"algo-1"}, death
 
     async def test_a_cluster_ends_by_itself_when_its_deadline_comes(self, harness: Harness) -> None:

@@ -16,6 +16,7 @@ from world import ROOT, surround
 from worlds.ssh import disk
 
 from jupyter_smx.engines import registry
+from jupyter_smx.testing.data_folder import provide_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,6 +70,7 @@ def slurm_controller(
     if "slurm" not in registry.installed_engines():
         _install(tmp_path / "site", monkeypatch)
     made = SlurmControllerWorld(tmp_path, cluster)
+    provide_records(made.data)
     yield made
     made.close()
 

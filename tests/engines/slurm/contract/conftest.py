@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 sys.path.insert(0, os.fspath(Path(__file__).parents[2] / "remote"))
 
@@ -20,18 +22,27 @@ if TYPE_CHECKING:
 
     from worlds.slurm.slurm_world import SlurmWorld
 
+LONGER_THAN_THE_CLASS = 3_600.0
+"""Seconds for which the shared host waits for a job, and those of its job of Slurm."""
 
-@pytest.fixture
-def slurm_folder() -> Iterator[Path]:
-    """Give the data folder of the engine."""
+
+@pytest.fixture(scope="class")
+def shared(slurm_world_of_session: SlurmWorld) -> Iterator[SlurmHarness]:
+    """Give a harness with a host for all tests of a class; its data folder is also that of each test's harness."""
     folder = Path(tempfile.mkdtemp(prefix="smx-slurm-"))
-    yield folder
+    made = SlurmHarness(folder, slurm_world_of_session)
+    plan = replace(made.request(), idle_limit=LONGER_THAN_THE_CLASS, max_run=int(LONGER_THAN_THE_CLASS))
+    made.shared_handle = asyncio.run(made.acquire(plan))
+    yield made
+    made.shared_handle = None
+    asyncio.run(made.close())
     shutil.rmtree(folder)
 
 
 @pytest.fixture
-async def harness(slurm_folder: Path, slurm_world: SlurmWorld) -> AsyncIterator[SlurmHarness]:
-    """Give the engine; after the test no job of it is left."""
-    made = SlurmHarness(slurm_folder, slurm_world)
+async def harness(shared: SlurmHarness, slurm_world: SlurmWorld) -> AsyncIterator[SlurmHarness]:
+    """Give the engine; after the test no job of it is left but that of the shared host."""
+    made = SlurmHarness(shared.folder, slurm_world)
+    made.shared_handle = shared.shared_handle
     yield made
     await made.close()

@@ -86,12 +86,16 @@ class SlurmHarness(RemoteHarness):
         (record / cluster).rename(self.folder / f"forgotten-{cluster}")
 
     async def close(self) -> None:
-        """Release every cluster that is on record, and check that nothing is left."""
+        """Release every cluster that is on record but the one that tests share, and check that nothing is left."""
         engine = self.new_engine()
-        for cluster in engine._records.live():
+        shared = self.shared_handle.cluster if self.shared_handle else ""
+        for cluster in {*engine._records.live()} - {shared}:
             await engine.release(Handle(engine=engine.name, cluster=cluster))
         for place in self.folder.glob("forgotten-*"):
             for seen in process_scan.cluster_processes(place.name.removeprefix("forgotten-")):
                 process_scan.kill_and_wait(seen.pid)
             place.rename(self.folder / f"ended-{place.name}")
-        await eventually(lambda: not self.world.jobs(), "no job is left", within=30)
+        await eventually(lambda: not self._other_jobs(shared), "no job is left", within=30)
+
+    def _other_jobs(self, shared: str) -> list[str]:
+        return [name for name in self.world.jobs() if not (shared and name.endswith(shared))]

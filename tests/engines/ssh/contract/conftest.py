@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 sys.path.insert(0, os.fspath(Path(__file__).parents[2] / "remote"))
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from worlds.ssh.ssh_world import SshWorld
+
+LONGER_THAN_THE_CLASS = 3_600.0
+"""Seconds for which the shared host waits for a job."""
 
 
 @pytest.fixture(scope="session")
@@ -32,9 +37,21 @@ def contract_folder(ssh_world_of_session: SshWorld) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.fixture(scope="class")
+def shared(contract_folder: Path, ssh_world_of_session: SshWorld) -> Iterator[SshHarness]:
+    """Give a harness with a host for all tests of a class."""
+    made = SshHarness(contract_folder, ssh_world_of_session)
+    plan = replace(made.request(), idle_limit=LONGER_THAN_THE_CLASS)
+    made.shared_handle = asyncio.run(made.acquire(plan))
+    yield made
+    made.shared_handle = None
+    asyncio.run(made.close())
+
+
 @pytest.fixture
-async def harness(contract_folder: Path, ssh_world: SshWorld) -> AsyncIterator[SshHarness]:
-    """Give the engine; after the test nothing of it runs on the machines."""
-    made = SshHarness(contract_folder, ssh_world)
+async def harness(shared: SshHarness, ssh_world: SshWorld) -> AsyncIterator[SshHarness]:
+    """Give the engine; after the test nothing of it runs on the machines but the shared host."""
+    made = SshHarness(shared.folder, ssh_world)
+    made.shared_handle = shared.shared_handle
     yield made
     await made.close()

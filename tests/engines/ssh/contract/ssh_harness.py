@@ -55,13 +55,15 @@ class SshHarness(RemoteHarness):
             yield
 
     def processes(self) -> list[str]:
-        """List what runs of the account on all machines."""
-        return [f"{each.pid} {each.command}" for machine in self.world.machines for each in machine.processes()]
+        """List what runs of the account on all machines, without the host that tests share."""
+        shared = process_scan.cluster_processes(self.shared_handle.cluster) if self.shared_handle else []
+        found = [each for machine in self.world.machines for each in machine.processes()]
+        return [f"{each.pid} {each.command}" for each in found if each.pid not in {seen.pid for seen in shared}]
 
     async def close(self) -> None:
         """Release every cluster that is on record, kill what the world forgot, and check that nothing else is left."""
         engine = self.new_engine()
-        for cluster in engine._register.live():
+        for cluster in {*engine._register.live()} - {self.shared_handle.cluster if self.shared_handle else ""}:
             await engine.release(Handle(engine=engine.name, cluster=cluster))
         for place in self.folder.glob("forgotten-*"):
             for seen in process_scan.cluster_processes(place.name.removeprefix("forgotten-")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from worlds.ssh import disk
 
 from jupyter_smx.engines import registry
 from jupyter_smx.testing.data_folder import provide_records
+from jupyter_smx.testing.eventually import eventually_blocking
+from jupyter_smx.testing.teardown import stop_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,26 +56,58 @@ def cluster(slurm_world: SlurmWorld) -> SlurmWorld:
     return slurm_world
 
 
-@pytest.fixture
-def slurm_controller(
-    tmp_path: Path, cluster: SlurmWorld, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+@contextmanager
+def _controller_world(
+    folder: Path, cluster: SlurmWorld, patch: pytest.MonkeyPatch, login: str
 ) -> Iterator[SlurmControllerWorld]:
-    """Give a world whose controller reaches a cluster, from its login node unless the test has ``login``."""
-    from_laptop = "login" in request.fixturenames and request.getfixturevalue("login") == "laptop"
     options: dict[str, object] = {"python": disk.PYTHON, "grace": 0.5, "command_timeout": 10.0}
-    if from_laptop:
+    if login == "laptop":
         options["login"] = cluster.login.alias
     else:
         options["variables"] = {"PATH": f"{cluster.programs}:{os.environ['PATH']}"}
     lines = [f"c.SlurmEngine.{name} = {value!r}" for name, value in options.items()]
     lines += [f"c.SshEngine.program = {os.fspath(cluster.ssh.bin / 'ssh')!r}", "c.SshEngine.connect_timeout = 2.0"]
-    surround(monkeypatch, tmp_path, "\n".join([*lines, "c.ControllerApp.grace = 0.5", ""]))
+    surround(patch, folder, "\n".join([*lines, "c.ControllerApp.grace = 0.5", ""]))
     if "slurm" not in registry.installed_engines():
-        _install(tmp_path / "site", monkeypatch)
-    made = SlurmControllerWorld(tmp_path, cluster)
+        _install(folder / "site", patch)
+    made = SlurmControllerWorld(folder, cluster)
     provide_records(made.data)
     yield made
     made.close()
+
+
+@pytest.fixture
+def slurm_controller(
+    tmp_path: Path, cluster: SlurmWorld, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[SlurmControllerWorld]:
+    """Give a world whose controller reaches a cluster, from its login node unless the test has ``login``."""
+    login = request.getfixturevalue("login") if "login" in request.fixturenames else "node"
+    with _controller_world(tmp_path, cluster, monkeypatch, login) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def controller_of_module(
+    tmp_path_factory: pytest.TempPathFactory, slurm_world_of_session: SlurmWorld
+) -> Iterator[SlurmControllerWorld]:
+    """Give a world with a controller on the login node that runs already."""
+    folder = tmp_path_factory.mktemp("module")
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        _controller_world(folder, slurm_world_of_session, patch, "node") as made,
+    ):
+        made.controller()
+        yield made
+
+
+@pytest.fixture
+def shared_controller(
+    controller_of_module: SlurmControllerWorld, cluster: SlurmWorld
+) -> Iterator[SlurmControllerWorld]:
+    """Give the world of the module's controller; after the test it has no jobs and pools, and Slurm has none of it."""
+    yield controller_of_module
+    stop_hosts()
+    eventually_blocking(lambda: not cluster.jobs(user=controller_of_module.user.name), "no job is left", within=60.0)
 
 
 def _install(site: Path, patch: pytest.MonkeyPatch) -> None:

@@ -37,41 +37,41 @@ def test_a_job_runs_on_a_node_and_its_warm_pool_takes_the_next_one(slurm_control
 
 
 def test_the_time_limit_is_run_time_and_keep_alive_and_the_pool_says_when_it_ends(
-    slurm_controller: SlurmControllerWorld,
+    shared_controller: SlurmControllerWorld,
 ) -> None:
-    slurm_controller.run(keep_alive=600, max_run=1_200)
-    shown = slurm_controller.slurm.run(f"scontrol --oneliner show job {slurm_controller.job_id()}")
+    shared_controller.run(keep_alive=600, max_run=1_200)
+    shown = shared_controller.slurm.run(f"scontrol --oneliner show job {shared_controller.job_id()}")
     assert parsers.parse_duration(parsers.parse_record(shown)["TimeLimit"]) == 1_200 + 600 + 180
-    (pool,) = slurm_controller.pools()
+    (pool,) = shared_controller.pools()
     assert pool.allocation_ends_at is not None
     assert 1_800 < pool.allocation_ends_at - pool.created_at < 2_100
 
 
-def test_three_hosts_are_three_nodes(slurm_controller: SlurmControllerWorld) -> None:
-    job = slurm_controller.run(HOSTS, instance_groups=(InstanceGroup(instance_count=3),), keep_alive=600)
+def test_three_hosts_are_three_nodes(shared_controller: SlurmControllerWorld) -> None:
+    job = shared_controller.run(HOSTS, instance_groups=(InstanceGroup(instance_count=3),), keep_alive=600)
     hosts = ["algo-1", "algo-2", "algo-3"]
-    logs = [slurm_controller.client.log(job.id, host, 0).data.decode() for host in hosts]
+    logs = [shared_controller.client.log(job.id, host, 0).data.decode() for host in hosts]
     assert [line for log in logs for line in log.splitlines() if line.startswith("[")] == [
         json.dumps([host, hosts]) for host in hosts
     ]
-    (pool,) = slurm_controller.pools()
+    (pool,) = shared_controller.pools()
     assert sorted(pool.machines) == ["box-one", "box-three", "box-two"]
 
 
-def test_groups_are_components_of_one_job(slurm_controller: SlurmControllerWorld) -> None:
+def test_groups_are_components_of_one_job(shared_controller: SlurmControllerWorld) -> None:
     groups = (InstanceGroup(name="first"), InstanceGroup(name="second", instance_count=2))
-    job = slurm_controller.run(GROUPS, instance_groups=groups, keep_alive=600)
-    logs = [slurm_controller.client.log(job.id, f"algo-{number}", 0).data.decode() for number in (1, 2, 3)]
+    job = shared_controller.run(GROUPS, instance_groups=groups, keep_alive=600)
+    logs = [shared_controller.client.log(job.id, f"algo-{number}", 0).data.decode() for number in (1, 2, 3)]
     names = {"first": ["algo-1"], "second": ["algo-2", "algo-3"]}
     assert [json.loads(line) for log in logs for line in log.splitlines() if line.startswith("[")] == [
         [host, group, names] for group, hosts in names.items() for host in hosts
     ]
-    ids = slurm_controller.slurm.run("squeue --noheader --format=%i").split()
+    ids = shared_controller.slurm.run("squeue --noheader --format=%i").split()
     assert sorted(word.partition("+")[2] for word in ids) == ["0", "1"]
 
 
-def test_a_job_that_is_stopped_leaves_no_job_of_slurm(slurm_controller: SlurmControllerWorld) -> None:
-    job = slurm_controller.submit(gate=slurm_controller.gate())
+def test_a_job_that_is_stopped_leaves_no_job_of_slurm(shared_controller: SlurmControllerWorld) -> None:
+    job = shared_controller.submit(gate=shared_controller.gate())
     job.until_it_says("begun")
-    slurm_controller.client.stop(job.id)
+    shared_controller.client.stop(job.id)
     assert job.wait().state.value == "Stopped"

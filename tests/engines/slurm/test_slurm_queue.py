@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from slurm_controller import SlurmControllerWorld
     from world import Ran
+    from worlds.slurm.slurm_world import SlurmWorld
 
     from jupyter_smx.model.records.job import Job
 
@@ -32,14 +33,15 @@ def until_it_waits(job: Ran, words: str) -> None:
 
 
 @pytest.fixture
-def full(slurm_controller: SlurmControllerWorld) -> Iterator[Callable[[], None]]:
+def full(cluster: SlurmWorld) -> Iterator[Callable[[], None]]:
     """Fill all nodes with a job of another kind; give what ends it."""
-    slurm = slurm_controller.slurm
-    job = slurm.run("sbatch --parsable --nodes=3 --exclusive --time=30 --output=/dev/null --wrap='sleep 1800'").strip()
-    eventually_blocking(lambda: slurm.run(f"squeue --noheader --jobs={job} --format=%t").strip() == "R", "it runs")
+    job = cluster.run(
+        "sbatch --parsable --nodes=3 --exclusive --time=30 --output=/dev/null --wrap='sleep 1800'"
+    ).strip()
+    eventually_blocking(lambda: cluster.run(f"squeue --noheader --jobs={job} --format=%t").strip() == "R", "it runs")
 
     def end() -> None:
-        slurm.run(f"scancel {job}")
+        cluster.run(f"scancel {job}")
 
     yield end
     end()
@@ -66,31 +68,33 @@ def test_a_job_waits_with_slurms_reason_and_keeps_its_place_through_a_restart(
     assert (job.wait().state.value, job.runs()) == ("Completed", 1)
 
 
-def test_a_stop_cancels_what_waits(slurm_controller: SlurmControllerWorld, full: Callable[[], None]) -> None:
+def test_a_stop_cancels_what_waits(shared_controller: SlurmControllerWorld, full: Callable[[], None]) -> None:
     del full
-    job = slurm_controller.submit()
+    job = shared_controller.submit()
     until_it_waits(job, WAITS)
-    slurm_controller.client.stop(job.id)
+    shared_controller.client.stop(job.id)
     assert job.wait().state.value == "Stopped"
-    eventually_blocking(lambda: not own_jobs(slurm_controller), "the job is cancelled", within=5.0)
+    eventually_blocking(lambda: not own_jobs(shared_controller), "the job is cancelled", within=5.0)
 
 
-def test_max_wait_cancels_what_waits(slurm_controller: SlurmControllerWorld, full: Callable[[], None]) -> None:
+def test_max_wait_cancels_what_waits(shared_controller: SlurmControllerWorld, full: Callable[[], None]) -> None:
     del full
-    job = slurm_controller.submit(spot=True, max_run=3, max_wait=3)
+    job = shared_controller.submit(spot=True, max_run=3, max_wait=3)
     assert job.wait().state.value == "MaxWaitTimeExceeded"
-    eventually_blocking(lambda: not own_jobs(slurm_controller), "the job is cancelled", within=PATIENCE)
+    eventually_blocking(lambda: not own_jobs(shared_controller), "the job is cancelled", within=PATIENCE)
 
 
-def test_more_hosts_than_there_are_nodes_are_refused_with_slurms_reason(slurm_controller: SlurmControllerWorld) -> None:
+def test_more_hosts_than_there_are_nodes_are_refused_with_slurms_reason(
+    shared_controller: SlurmControllerWorld,
+) -> None:
     began = time.monotonic()
-    job = slurm_controller.submit(instance_groups=(InstanceGroup(instance_count=9),))
+    job = shared_controller.submit(instance_groups=(InstanceGroup(instance_count=9),))
     record = job.wait()
     assert record.state.value == "Failed"
     assert "PartitionConfig" in record.failure_reason
     assert "Use fewer hosts" in record.failure_reason
     assert time.monotonic() - began < 30.0
-    assert not own_jobs(slurm_controller)
+    assert not own_jobs(shared_controller)
 
 
 def test_an_unknown_partition_is_refused(

@@ -1,4 +1,4 @@
-"""Spawn the process of a zygote; separate, because in a container it runs before all other imports of the agent.
+"""Start the process of a zygote; separate, because in a container it runs before all other imports of the agent.
 
 The process waits for a message with its modules. This module and its imports load nothing that the start does not
 need: `socket` and `typing` alone take as long as an interpreter without them needs to start.
@@ -12,7 +12,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict
+    from typing import Dict, NoReturn
 
 
 class SpawnedZygote:
@@ -36,3 +36,32 @@ def spawn(entry: str, environment: Dict[str, str]) -> SpawnedZygote:
     finally:
         ours.close()
         theirs.close()
+
+
+def fork(environment: Dict[str, str]) -> SpawnedZygote:
+    """Fork a zygote process from this one, whose interpreter was started as that of a zygote has to be.
+
+    The caller has loaded nothing that a job should not find loaded.
+
+    :raises OSError: no process can be started now.
+    """
+    ours, theirs = _socket.socketpair()
+    try:
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            _become_zygote(theirs.detach(), environment)
+        return SpawnedZygote(pid, ours.detach())
+    finally:
+        ours.close()
+        theirs.close()
+
+
+def _become_zygote(control: int, environment: Dict[str, str]) -> NoReturn:
+    """Run a zygote in this process, which was forked for that, until it exits."""
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv[1:] = ["zygote", str(control)]
+    from jupyter_smx.agent.forkserver import zygote  # noqa: PLC0415 - the agent does not need it
+
+    sys.exit(zygote.main(sys.argv[2:]))

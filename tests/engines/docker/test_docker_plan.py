@@ -16,12 +16,13 @@ from msgspec.structs import replace
 from jupyter_smx import controller_launch
 from jupyter_smx.agent.paths import AWS_FRONT
 from jupyter_smx.engines.base import ClusterRequest, HostSpec
-from jupyter_smx.engines.docker.containers import container_spec, isolation
+from jupyter_smx.engines.docker.containers import container_spec, image_parts, isolation
 from jupyter_smx.engines.docker.containers.container_spec import ContainerPlan, Settings
 from jupyter_smx.engines.docker.containers.image_parts import ImageParts
 from jupyter_smx.engines.docker.daemon import cli_config, daemon_client
 from jupyter_smx.engines.docker.daemon.daemon_client import daemon_address
 from jupyter_smx.engines.docker.daemon.daemon_info import DaemonInfo
+from jupyter_smx.engines.docker.images import image_config
 from jupyter_smx.engines.machine.host_folder import HostFolder
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
@@ -399,3 +400,32 @@ def test_the_agent_of_an_image_without_bytecode_reads_it_from_the_folder_of_the_
         )
         assert asked["Entrypoint"][1 : asked["Entrypoint"].index("-c")] == options
         assert [each for each in asked["Env"] if each.startswith("PYTHONPYCACHEPREFIX")] == variables
+
+
+def test_an_agent_whose_python_starts_as_that_of_jobs_forks_its_first_zygote() -> None:
+    [plan] = plans()
+    folder = HostFolder(Path("/d/clusters", "c" * 12, "algo-1"))
+    for usual, names, options, forks in (
+        (True, ("TZ",), [], True),
+        (True, ("PYTHONPATH",), ["-I"], False),
+        (False, ("TZ",), ["-I"], False),
+    ):
+        settings = replace(SETTINGS, variables=dict.fromkeys(names, "x"))
+        parts = ImageParts(has_usual_python=usual)
+        asked = container_spec.container(request_of([plan]), plan, folder, Path("/a"), "python3", settings, parts)
+        words = asked["Entrypoint"]
+        assert (words[1 : words.index("-c")], "--fork-zygote" in words) == (options, forks)
+
+
+def test_the_python_of_an_image_is_unusual_with_variables_that_change_what_it_imports() -> None:
+    usual = ["PATH=/bin", "PYTHON_VERSION=3.11", "PYTHONUNBUFFERED=1", "NAME"]
+    assert image_config.variable_names({"Config": {"Env": usual}}) == [
+        "PATH",
+        "PYTHON_VERSION",
+        "PYTHONUNBUFFERED",
+        "NAME",
+    ]
+    for more, expected in (([], True), (["PYTHONPATH=/code"], False), (["PYTHONHOME=/"], False)):
+        names = image_config.variable_names({"Config": {"Env": usual + more}})
+        assert image_parts.is_usual_python(names) is expected
+    assert image_config.variable_names({"Config": {"Env": None}}) == []

@@ -9,6 +9,7 @@ from msgspec import Struct
 from jupyter_smx.agent.system.files import host_layout
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 USER, ENTRYPOINT, WORKDIR = "user", "entrypoint", "workdir"
@@ -16,6 +17,14 @@ USER, ENTRYPOINT, WORKDIR = "user", "entrypoint", "workdir"
 ALL = (ENTRYPOINT, USER, WORKDIR)
 IMAGE_ML = "/run/smx-image"
 """Path in a container where the files that its image has in ``/opt/ml`` can be read."""
+_USUAL_VARIABLES = frozenset(
+    {
+        *("PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONPYCACHEPREFIX", "PYTHONUNBUFFERED"),
+        *("PYTHON_GET_PIP_SHA256", "PYTHON_GET_PIP_URL", "PYTHON_PIP_VERSION", "PYTHON_SETUPTOOLS_VERSION"),
+        *("PYTHON_SHA256", "PYTHON_VERSION"),
+    }
+)
+"""Variables of many images that change neither what Python imports nor how an agent runs."""
 
 
 class ImageUser(Struct, frozen=True):
@@ -57,6 +66,9 @@ class ImageParts(Struct, frozen=True):
     has_bytecode: bool = True
     """False if most packages of the image have no ``.pyc`` file, so that each container would compile them."""
 
+    has_usual_python: bool = False
+    """True if nothing of the image changes what its Python loads at each start, so that an agent may start as jobs."""
+
     def user_numbers(self) -> str:
         """Return the image's user as ``uid:gid``, "" if it does not count."""
         return self.user.numbers() if self.user else ""
@@ -73,6 +85,11 @@ class ImageParts(Struct, frozen=True):
 
 
 NO_PARTS = ImageParts()
+
+
+def is_usual_python(variables: Iterable[str]) -> bool:
+    """Return True if no variable changes what Python imports; ``variables`` are the names of all."""
+    return all(name in _USUAL_VARIABLES for name in variables if name.startswith("PYTHON"))
 
 
 def files_folder(data_dir: Path, image: str) -> Path:

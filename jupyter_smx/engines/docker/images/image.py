@@ -230,7 +230,14 @@ class Images:
         if entrypoint and not user:
             search = replace(search, image_user=await self._find_image_user(search, config.user))
         python, report = await self._find_python(search)
-        parts = ImageParts(entrypoint, config.workdir, volumes=volumes, has_bytecode=report.has_bytecode)
+        parts = ImageParts(
+            entrypoint,
+            config.workdir,
+            volumes=volumes,
+            has_bytecode=report.has_bytecode,
+            # An entry point may set more variables.
+            has_usual_python=not entrypoint and image_parts.is_usual_python(image_config.variable_names(told)),
+        )
         if image_parts.USER in settings:
             parts = replace(parts, user=self._checked_user(name, report))
         archive: str | None = ""

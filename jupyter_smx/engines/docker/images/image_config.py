@@ -120,6 +120,11 @@ def parse_config(told: Mapping[str, Any]) -> ImageConfig:
     )
 
 
+def variable_names(told: Mapping[str, Any]) -> list[str]:
+    """Read the names of the environment variables of an image from the daemon's description of it."""
+    return [str(line).partition("=")[0] for line in (told.get("Config") or {}).get("Env") or ()]
+
+
 def _words(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)

@@ -12,7 +12,6 @@ from jupyter_smx.agent.host import host as hosts
 from jupyter_smx.agent.host.provided_files import ProvisionError
 from jupyter_smx.agent.host.spool import SpoolError, check_job
 from jupyter_smx.agent.job.controller_clock import ControllerClock
-from jupyter_smx.agent.job.job import Job
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.forwarding import channel_frames
 from jupyter_smx.agent.system.processes import process
@@ -47,6 +46,8 @@ _PAUSE_CHANNELS_AT = 256 * 1024
 _CAN_WAIT = frozenset({"exited", "grew", "sampled"})
 """Events that are sent with a short delay: the end of their job often follows, and each packet wakes a process."""
 _BATCH_DELAY = 0.005
+_NEEDS_ZYGOTE = ("run", "stop")
+"""Operations that wait until jobs can start; both, so that a job is not stopped before it is there."""
 
 
 class OperationError(Exception):
@@ -211,12 +212,19 @@ class ControllerSession:
                 if channel_frames.CHANNEL in frame.header:
                     self.host.aws_front.ports.take(self, frame)
                 else:
-                    self._handle_request(frame, received)
+                    self._handle_or_delay(frame, received)
         except wire.WireError as error:
             process.log(f"a stream is closed: {error}")
             self.close()
 
     # Questions
+
+    def _handle_or_delay(self, frame: wire.Frame, received: float) -> None:
+        needs_zygote = self.epoch is not None and frame.header.get("op") in _NEEDS_ZYGOTE
+        if needs_zygote and not self.host.is_ready:
+            self.host.when_ready(partial(self._handle_delayed, frame, received))
+        else:
+            self._handle_request(frame, received)
 
     def _handle_request(self, frame: wire.Frame, received: float) -> None:
         header = frame.header
@@ -252,6 +260,11 @@ class ControllerSession:
         except (ValueError, TypeError, KeyError) as error:
             text = f"{operation}: the fields of this request cannot be used ({type(error).__name__}: {error})."
             self.send({"re": number, "ok": False, "code": "ValidationException", "message": text})
+
+    def _handle_delayed(self, frame: wire.Frame, received: float) -> None:
+        """Handle a request that waited, unless its stream was closed meanwhile: the controller repeats it."""
+        if not self._closed:
+            self._handle_request(frame, received)
 
     def _check_epoch(self) -> None:
         if self.epoch is None:
@@ -299,6 +312,8 @@ class ControllerSession:
             raise OperationError(
                 "ServiceUnavailable", "host: its /etc/hosts was replaced from outside, so it exits. Use another host."
             )
+        from jupyter_smx.agent.job.job import Job  # noqa: PLC0415 - loaded already, see `startup.LATER`
+
         clock = ControllerClock(float(header.get("clock_ahead") or 0.0))
         job = Job(host, name, lease, scriptmode.complete(header["spec"]), header["received"], clock)
         job.spec["environment"] = host.lead_clients(job.spec["environment"], str(header.get("sdk_config") or ""))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 from jupyter_smx.agent import __version__, errors, wire
 from jupyter_smx.agent.forkserver.spawn import spawn
@@ -25,6 +26,19 @@ from jupyter_smx.agent.system.processes.event_loop import READ
 if TYPE_CHECKING:
     from jupyter_smx.agent.forkserver.spawn import SpawnedZygote
     from jupyter_smx.agent.host.host import Host
+
+LATER = (
+    "jupyter_smx.agent.stores.input_cache",
+    "jupyter_smx.agent.channels.channel_types",
+    "jupyter_smx.agent.job.inputs",
+    "jupyter_smx.agent.job.output_packing",
+    "jupyter_smx.agent.job.job",
+)
+"""Modules that only jobs need, each before those that import it: the controller connects meanwhile."""
+AFTER_START = ("hashlib", "gzip", "tarfile")
+"""Modules that jobs need for inputs and at their ends; a job that needs one earlier loads it itself."""
+_START = 0.25
+"""Seconds after which a host has time for what the start of its first job need not wait for, on few CPUs."""
 
 
 def claim(folder: HostFolder) -> bool:
@@ -196,11 +210,40 @@ def _announce_ready(host: Host, ready_fd: Optional[int]) -> None:
             errors.exit_code(error),
         )
         return
+    host.mark_ready()
     process.log(f"ready: host {host.config.host}, isolation {host.isolation.mode} {host.isolation.reason}")
     if ready_fd is not None:
         with contextlib.suppress(OSError):
             os.write(ready_fd, b"1")
             os.close(ready_fd)
+
+
+def _accept_controllers(host: Host, listener: socket.socket) -> None:
+    from jupyter_smx.agent.controller_connection import ControllerEndpoint  # noqa: PLC0415 - see `serve`
+
+    ControllerEndpoint(host, listener)
+    host.loop.later(0, lambda: _load_rest(host))
+
+
+def _load_rest(host: Host, names: Sequence[str] = LATER) -> None:
+    """Load what jobs need, one module in each turn of the event loop; end the host if that fails."""
+    if not names:
+        return
+    try:
+        importlib.import_module(names[0])
+    except (ImportError, OSError) as error:  # each job would fail
+        host.shut_down(f"its program cannot be loaded: {error}", code=1)
+    host.loop.later(0, lambda: _load_rest(host, names[1:]))
+
+
+def _prepare_ends(host: Host) -> None:
+    """Load what jobs need later, and read the installed packages, which the records of jobs name."""
+    for name in AFTER_START:
+        with contextlib.suppress(ImportError, OSError):  # the jobs that need it report that
+            importlib.import_module(name)
+    host.packages.read_ahead()
+    gc.freeze()  # all that is loaded now stays; only garbage of later jobs is worth a collection
+    gc.enable()
 
 
 def _watch_parent(host: Host, fd: int) -> None:
@@ -243,13 +286,9 @@ def serve(
     host.loop.on_signal(signal.SIGUSR1, lambda: host.shut_down("the engine announced the end of this host"))
     host.fork_server.on_ready = lambda: _announce_ready(host, ready_fd)
     host.fork_server.start(list(config.preload), first)
-    from jupyter_smx.agent.controller_connection import ControllerEndpoint  # noqa: PLC0415 - as said
-
-    ControllerEndpoint(host, listen(folder))
+    _accept_controllers(host, listen(folder))
     if parent_fd is not None:
         _watch_parent(host, parent_fd)
-    host.packages.read_ahead()
+    host.loop.later(_START, lambda: _prepare_ends(host))
     host.check_deadline()
-    gc.freeze()  # all that is loaded now stays; only garbage of later jobs is worth a collection
-    gc.enable()
     host.loop.run()

@@ -45,6 +45,11 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
         self.is_behind = False
         """Whether its list still shows every container as running."""
 
+    def server_close(self) -> None:
+        super().server_close()
+        for container in self.containers.values():
+            stop_listening(container)
+
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore the error: a client that gave up has closed its connection."""
 
@@ -118,7 +123,7 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
     def _one(self, what: str, name: str) -> tuple[int, object]:
         one = self.containers[name]
         if what == "DELETE":
-            del self.containers[name]
+            stop_listening(self.containers.pop(name))
         elif what == "POST start":
             one["state"] = {"Status": "running"}
             self.live(one)
@@ -203,13 +208,28 @@ def answer(container: dict[str, Any], *, token: str = "", listens: bool = True) 
     folder = room(container)
     token = token or (folder / "token").read_text()
     if listens:
-        line = socket.socket(socket.AF_UNIX)
-        there = os.open(folder, os.O_PATH)
-        line.bind(f"/proc/self/fd/{there}/agent.sock")
-        os.close(there)
-        line.listen(1)
-        threading.Thread(target=_serve, args=(line, token), daemon=True).start()
+        threading.Thread(target=_serve, args=(_listener(folder), token), daemon=True).start()
     (folder / "answer").write_text(token)
+
+
+def listen(container: dict[str, Any]) -> None:
+    """Act as a container whose agent listens; the system takes its visitors, and nothing answers them."""
+    container["listener"] = _listener(room(container))
+
+
+def stop_listening(container: dict[str, Any]) -> None:
+    """Close the socket of a container that listened."""
+    if "listener" in container:
+        container.pop("listener").close()
+
+
+def _listener(folder: Path) -> socket.socket:
+    line = socket.socket(socket.AF_UNIX)
+    there = os.open(folder, os.O_PATH)
+    line.bind(f"/proc/self/fd/{there}/agent.sock")
+    os.close(there)
+    line.listen(8)
+    return line
 
 
 def _serve(line: socket.socket, token: str) -> None:

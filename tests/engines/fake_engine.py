@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
-from fake_dockerd import answer, end, room
+from fake_dockerd import answer, end, listen, room
 
 from jupyter_smx.engines.base import ClusterRequest, HostSpec
 from jupyter_smx.model.records.cluster import Handle, HostHandle
@@ -36,6 +36,7 @@ def live(container: dict[str, Any]) -> None:
     else:
         for name in ("claim", "agent.json"):
             (room(container) / name).write_text("{}")
+        listen(container)
 
 
 def engine_at(daemon: FakeDockerd, folder: Path, **traits: Any) -> DockerEngine:

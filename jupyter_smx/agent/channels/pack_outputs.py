@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import os
 import shutil
 import stat
-import tarfile
-from typing import Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.errors import TEMPORARY, is_full, is_temporary
 from jupyter_smx.agent.paths import ARCHIVES, ML, format_name
@@ -16,6 +14,9 @@ from jupyter_smx.agent.system.files import host_layout, rmtree, safe_open
 from jupyter_smx.agent.system.files.host_folder import is_folder
 from jupyter_smx.agent.system.files.walk import descend
 from jupyter_smx.agent.system.resources import disk
+
+if TYPE_CHECKING:
+    import tarfile
 
 _LEVEL = 1
 """Compression of models rarely pays: the fastest level."""
@@ -76,6 +77,8 @@ def _member(source: str, name: str, first_names: Dict[Tuple[int, int], str]) -> 
     ``tarfile`` would look up the names of its owner, which a directory service may answer late or never. It keeps the
     name of each file in ``first_names``: further names of one file are links to the first.
     """
+    import tarfile  # noqa: PLC0415 - loaded already, see `startup.AFTER_START`
+
     status = os.lstat(source)
     info = tarfile.TarInfo(name)
     info.mode = status.st_mode
@@ -107,6 +110,9 @@ def pack(folder: str, path: str, title: str = "") -> List[str]:
 
     :raises OSError: the archive cannot be written.
     """
+    import gzip  # noqa: PLC0415 - loaded already, see `startup.AFTER_START`
+    import tarfile  # noqa: PLC0415 - likewise
+
     errors: List[str] = []
     closed: List[str] = []
     first_names: Dict[Tuple[int, int], str] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
@@ -162,6 +161,8 @@ def _describe_user_module(folder: str, name: str) -> Dict[str, str]:
             return described
         files = _code_files(path)
         if files is not None:
+            import hashlib  # noqa: PLC0415 - few jobs pay for it, no start of a host
+
             rows = "".join(f"{digest.hash_path(one)}  {os.path.relpath(one, path)}\n" for one in files)
             described["sha256"] = hashlib.sha256(rows.encode(errors="surrogateescape")).hexdigest()
     except OSError:

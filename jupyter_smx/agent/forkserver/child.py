@@ -6,6 +6,7 @@ import contextlib
 import gc
 import linecache
 import os
+import select
 import signal
 import socket
 import sys
@@ -96,8 +97,8 @@ def _run_warm_up_job(setup: ChildSetup) -> None:
         )
 
 
-def prepare(setup: ChildSetup) -> None:
-    """Do everything that needs no knowledge of the job."""
+def prepare(setup: ChildSetup, *, is_job_waiting: bool = False) -> None:
+    """Do everything that needs no knowledge of the job; a job that is waiting needs no rehearsal before it."""
     joining = cgroups.GroupJoin(cgroups.current().groups)
     _detach()
     job_process.redirect_output(*setup.logs)
@@ -108,7 +109,8 @@ def prepare(setup: ChildSetup) -> None:
     random_generators.reseed()
     clocks.restart()  # as the job does once more, which then finds the pages copied
     execute.drop_exit_handlers()
-    _warm_up(setup)
+    if not is_job_waiting:
+        _warm_up(setup)
     _hide_agent_modules(setup)
     import_effects.begin_job()
     gc.enable()
@@ -121,7 +123,7 @@ def run_child(sock: socket.socket, setup: ChildSetup) -> None:
     """Prepare, wait for a job in the parked state, and run it; never returns."""
 
     def begin() -> int:
-        prepare(setup)
+        prepare(setup, is_job_waiting=bool(select.select([sock], [], [], 0)[0]))
         job_modules.load_while_waiting(sock)
         try:
             message = cast("ChildMessage", wire.receive(sock).header)

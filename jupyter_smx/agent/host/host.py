@@ -9,7 +9,6 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional
 
-from jupyter_smx.agent.channels.channel_types import ChannelCapabilities
 from jupyter_smx.agent.code import sourcedir
 from jupyter_smx.agent.code.environ import job_changes
 from jupyter_smx.agent.code.packages import PackageIndex
@@ -25,8 +24,6 @@ from jupyter_smx.agent.host.logwatch import LogWatch
 from jupyter_smx.agent.host.provided_files import ProvidedFiles
 from jupyter_smx.agent.host.spool import Spool
 from jupyter_smx.agent.paths import ML, HostInfo
-from jupyter_smx.agent.stores import worker_client
-from jupyter_smx.agent.stores.input_cache import InputCache
 from jupyter_smx.agent.system.files import host_layout, rmtree, short_path
 from jupyter_smx.agent.system.isolation import host_cleanup
 from jupyter_smx.agent.system.isolation.mounts import Mounts
@@ -36,10 +33,13 @@ from jupyter_smx.agent.system.processes.forked_task import ForkedTask
 from jupyter_smx.agent.system.resources import cgroups, disk, machine, network
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.channels.channel_types import ChannelCapabilities
     from jupyter_smx.agent.frames import CompleteSpec
     from jupyter_smx.agent.host.host_isolation import Isolation
     from jupyter_smx.agent.host.job_entry import JobEntry
     from jupyter_smx.agent.stores.digest import DigestCache
+    from jupyter_smx.agent.stores.input_cache import InputCache
+    from jupyter_smx.agent.stores.worker_client import WorkerOptions
     from jupyter_smx.agent.system.files.host_folder import HostFolder
     from jupyter_smx.agent.system.processes.event_loop import Timer
 
@@ -81,6 +81,9 @@ class Host:
         self.notice_seconds = config.notice_grace
         """Seconds from the notice to the end of the machine."""
         self._deadline_timer: Optional[Timer] = None
+        self.is_ready = False
+        """True from the moment on at which the first zygote is up, so that jobs can start."""
+        self._on_ready: List[Callable[[], None]] = []
         self._baseline = host_cleanup.take_baseline(self.folder, private=self.is_private())
         begin = self._zygote_settings(entry)
         self._name = isolation.shown_folder(folder)
@@ -150,14 +153,18 @@ class Host:
                 process.log(f"the configuration of SageMaker's SDK cannot be written: {error}")
         return drop_missing_sdk_config(variables)
 
-    def worker_options(self, environment: Dict[str, str]) -> worker_client.WorkerOptions:
+    def worker_options(self, environment: Dict[str, str]) -> WorkerOptions:
         """Return the options for transfers of objects; ``environment`` has the job's own variables."""
+        from jupyter_smx.agent.stores.worker_client import WorkerOptions  # noqa: PLC0415 - see `startup.LATER`
+
         store, pythons = self.isolation.store, (self.config.courier, sys.executable)
         kept = (int(os.path.basename(store)),) if store else ()
-        return worker_client.WorkerOptions(tuple(filter(None, pythons)), self.entry, environment, kept)
+        return WorkerOptions(tuple(filter(None, pythons)), self.entry, environment, kept)
 
     def channel_capabilities(self, environment: Dict[str, str]) -> ChannelCapabilities:
         """Return the means of this host for channels of a job; ``environment`` has the job's own variables."""
+        from jupyter_smx.agent.channels.channel_types import ChannelCapabilities  # noqa: PLC0415 - see `startup.LATER`
+
         store, options = self.isolation.store, self.worker_options(environment)
         if not store:
             folder, trash = self.folder.inputs, self.folder.trash
@@ -168,9 +175,25 @@ class Host:
 
     def input_cache(self) -> InputCache:
         """Return this host's input cache, for cleanup."""
+        from jupyter_smx.agent.stores.input_cache import InputCache  # noqa: PLC0415 - see `startup.LATER`
+
         return InputCache(self.isolation.store or self.folder.inputs, self.input_hashes, 0)
 
     # News
+
+    def mark_ready(self) -> None:
+        """Let jobs start from the next turn of the event loop on, those first that wait for it, in their order."""
+        self.loop.later(0, self._start_waiting)
+
+    def _start_waiting(self) -> None:
+        self.is_ready = True
+        waiting, self._on_ready = self._on_ready, []
+        for call in waiting:
+            call()
+
+    def when_ready(self, call: Callable[[], None]) -> None:
+        """Call once, in the order of these calls, when the first zygote is up; only for a host that is not ready."""
+        self._on_ready.append(call)
 
     def send_event(self, event: Dict[str, Any]) -> None:
         """Send an event to every controller's stream."""

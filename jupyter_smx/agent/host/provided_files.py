@@ -7,7 +7,6 @@ Jobs see the same under ``root``, where they may only read it, in a host with mo
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 import shutil
@@ -33,6 +32,8 @@ class _Upload:
     """A file that was received in part."""
 
     def __init__(self) -> None:
+        import hashlib  # noqa: PLC0415 - no start of a host pays for it
+
         self.offset = 0
         self.digest = hashlib.sha256()
 

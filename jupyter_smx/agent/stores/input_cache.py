@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import os
 import shutil
 from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
@@ -81,6 +80,8 @@ def _try_link(source: str, target: str) -> bool:
 
 
 def _copy_and_hash(source: str, target: str) -> str:
+    import hashlib  # noqa: PLC0415 - loaded already, see `startup.AFTER_START`
+
     content = hashlib.sha256()
     with open(source, "rb", buffering=0) as file, open(target, "xb", buffering=0) as copy:
         for piece in iter(lambda: file.read(_PIECE), b""):
@@ -287,7 +288,7 @@ class InputCache:
         names = sorted((item.name, f"{marks[item.name]}-{item.mode:o}") for item in listing.items)
         folders = sorted(listing.folders)
         told = "\n".join([*(f"{name}\0{content}" for name, content in names), *(f"{name}\0/" for name in folders)])
-        key = hashlib.sha256(told.encode(errors="surrogateescape")).hexdigest()
+        key = _digest(told)
         tree = self.path("trees", key)
         if _size(tree) is None:
             part = self._part()
@@ -391,7 +392,13 @@ class InputCache:
 
 def _mark_of_source(item: Item) -> str:
     said = f"{item.file.path}\0{item.fingerprint}"
-    return _OF_SOURCE + hashlib.sha256(said.encode(errors="surrogateescape")).hexdigest()
+    return _OF_SOURCE + _digest(said)
+
+
+def _digest(text: str) -> str:
+    import hashlib  # noqa: PLC0415 - loaded already, see `startup.AFTER_START`
+
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 
 def _make(path: str, made: Set[str]) -> None:

@@ -7,7 +7,6 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.engines.docker.containers import container_spec, gpus, isolation, probe_container
 from jupyter_smx.engines.docker.containers.folders import join_lock_path, network_lock_path
 from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_FOUND, NOT_MODIFIED, DaemonError, remove
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import ClusterRequest, HostSpec
     from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
     from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
+    from jupyter_smx.engines.machine.host_folder import HostFolder
 
 _log = logging.getLogger(__name__)
 
@@ -248,14 +248,12 @@ class ClusterLaunch:
                 raise
 
     async def _wait_ready(self, container: str, host: str) -> None:
+        """Wait until the agent listens; it holds jobs back until its first zygote is up."""
         folder, see = self._folders.host(self._cluster, host), partial(self._check_running, container, host)
-        await probe_container.wait_for_file((folder.path / host_layout.PROCESS).exists, see)
-        try:
-            _, writer = await folder.dial()
-        except UnavailableError:
-            await see()  # it has listened, and ended; a daemon takes long to report that, so it is asked only if needed
-        else:
-            writer.close()
+        await probe_container.wait_for_file(folder.socket.exists, see)
+        while not await _is_listening(folder):
+            await see()  # it may have ended; a daemon takes long to report that, so it is asked only if needed
+            await asyncio.sleep(probe_container.POLL_INTERVAL)
 
     async def _check_running(self, container: str, host: str) -> None:
         seen = (await self._inspect(container, host))["State"]
@@ -283,6 +281,15 @@ class ClusterLaunch:
             cure=room if _DISK_FULL in what.lower() else f"The whole log is {folder.log}.",
             transient=True,
         )
+
+
+async def _is_listening(folder: HostFolder) -> bool:
+    try:
+        _, writer = await folder.dial()
+    except UnavailableError:
+        return False
+    writer.close()
+    return True
 
 
 def host_handle(

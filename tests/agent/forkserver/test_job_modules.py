@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from source_archives import packed
 
+from jupyter_smx.agent import startup
 from jupyter_smx.agent.forkserver import job_modules
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -37,6 +38,21 @@ def test_an_agent_loads_neither_its_host_nor_jobs_before_its_first_zygote_starts
         f"jupyter_smx.agent.{name}" for name in ("host.host", "job.job", "controller_connection", "forkserver.pool")
     }
     assert not loaded & {*late, *NEEDED_LATER}
+
+
+def test_a_host_accepts_controllers_before_it_loads_what_only_jobs_need() -> None:
+    code = LOADED.replace("forkserver.zygote", "startup, jupyter_smx.agent.controller_connection")
+    words = [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"]
+    loaded = set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
+    late = {*startup.LATER, *startup.AFTER_START}
+    assert not loaded & late
+
+
+def test_a_host_loads_for_its_first_job_nothing_that_only_inputs_and_ends_need() -> None:
+    code = LOADED.replace("forkserver.zygote", "startup, jupyter_smx.agent.job.job")
+    words = [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"]
+    loaded = set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
+    assert not loaded & {*startup.AFTER_START}
 
 
 def test_a_zygote_loads_them_for_the_jobs_to_come_even_if_it_is_never_idle(agent: Agent) -> None:

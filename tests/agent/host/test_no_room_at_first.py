@@ -38,3 +38,21 @@ def test_a_host_that_finds_no_room_to_begin_ends_with_a_code_of_its_own(
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == code, done.stderr
     assert os.strerror(number) in done.stderr
+
+
+WITHOUT_JOBS = """
+import sys
+from jupyter_smx.agent import serve
+sys.modules["jupyter_smx.agent.job.job"] = None
+sys.exit(serve.main([sys.argv[1]]))
+"""
+"""An agent one of whose modules cannot be imported."""
+
+
+def test_a_host_that_cannot_load_what_jobs_need_ends(tmp_path: Path) -> None:
+    about = {"protocol": 1, "host": "algo-1", "cluster": "c", "isolate": False, "hosts": ["algo-1"]}
+    (tmp_path / "host.json").write_text(json.dumps(about))
+    words = [sys.executable, "-c", WITHOUT_JOBS, os.fspath(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1, done.stderr
+    assert "ends: its program cannot be loaded: import of jupyter_smx.agent.job.job halted" in done.stderr

@@ -307,7 +307,9 @@ async def test_a_container_that_is_paused_says_so_and_goes_on(harness: DockerHar
 async def test_an_agent_that_a_signal_has_stopped_in_its_container_is_named(harness: DockerHarness) -> None:
     handle = await harness.acquire()
     [container] = harness.containers(handle.cluster)
-    inside = json.loads((harness.cluster_folder(handle.cluster) / "algo-1" / "agent.json").read_text())["pid"]
+    about = harness.cluster_folder(handle.cluster) / "algo-1" / "agent.json"
+    await eventually(about.exists, "its first zygote is up")
+    inside = json.loads(about.read_text())["pid"]
     async with AgentClient(harness.engine, handle) as agent:
         assert harness.engine.stopped_agent(handle, "algo-1") is None
         harness.run_docker("exec", container, "sh", "-c", f"kill -STOP {inside}")

@@ -126,7 +126,12 @@ class Loop:
     def on_signal(self, number: int, callback: Callback) -> None:
         """Call back, outside the signal handler, after the signal."""
         self._on_signal[number] = callback
-        signal.signal(number, lambda *_ignored: None)
+        signal.signal(number, self._keep_early)
+
+    def _keep_early(self, number: int, _frame: object) -> None:
+        """Keep a signal that comes before the loop runs; from then on the system reports each by the descriptor."""
+        if not self._running:
+            self._wake_out.send(bytes([number]))
 
     def _signals(self) -> None:
         try:

@@ -35,7 +35,7 @@ LATER = (
     "jupyter_smx.agent.job.job",
 )
 """Modules that only jobs need, each before those that import it: the controller connects meanwhile."""
-AFTER_START = ("hashlib", "gzip", "tarfile")
+AFTER_START = ("shutil", "hashlib", "gzip", "tarfile")
 """Modules that jobs need for inputs and at their ends; a job that needs one earlier loads it itself."""
 _START = 0.25
 """Seconds after which a host has time for what the start of its first job need not wait for, on few CPUs."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import glob
 import math
 import os
-from typing import TYPE_CHECKING, Any, Callable, Container, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Container, Dict, List, Optional, Set, Tuple
 
 from jupyter_smx.agent.channels import symlinks
 from jupyter_smx.agent.channels.broken_links import BrokenLinks
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest, worker_client
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import ChannelSpec, ShareSpec

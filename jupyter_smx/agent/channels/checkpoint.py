@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import time
 from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Protocol, Set, Tuple
@@ -148,6 +147,8 @@ class FolderStore:
             raise
 
     def _write_and_rename(self, path: str, target: str, is_same: Callable[[], bool]) -> bool:
+        import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
         safe_open.copy(path, self._part)
         if not is_same():
             os.unlink(self._part)

@@ -8,7 +8,6 @@ deletes both with the job, so the next job finds the same.
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING, Iterator, Set, Tuple
 
 from jupyter_smx.agent.paths import checkpoint_folder, input_folder, output_folders
@@ -62,6 +61,8 @@ def present(spec: CompleteSpec, host_info: HostInfo) -> None:
 
     :raises OSError: the disk is full.
     """
+    import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
     size = count = 0
     closed: Set[str] = set()
     for name, entry in list_files(host_info.image_files, hidden_folders(spec, host_info)):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from typing import Callable, Deque, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Callable, Deque, Dict, List, Optional, Set, Tuple
 
 from jupyter_smx.agent.channels import symlinks
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 _MAX_FILES = 20_000
 """Maximum number of files and folders of a channel that get a link each: the job's start waits for them."""

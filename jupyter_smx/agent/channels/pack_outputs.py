@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
@@ -179,6 +178,8 @@ def _move(source: str, target: str, part: str) -> None:
 
 
 def _copy(source: str, part: str) -> None:
+    import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
     rmtree.remove_if_possible(part)
     try:
         if os.path.islink(source):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple, cast
@@ -35,6 +34,8 @@ def _copy(source: str, target: str, drop_link: Optional[Callable[[str], bool]] =
 
     :raises OSError: the first error; ``shutil.copytree`` would go on and collect all, without their ``errno``.
     """
+    import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
     if not os.path.isdir(source):
         input_cache.copy_file(source, target)
         return

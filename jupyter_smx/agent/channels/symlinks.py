@@ -7,11 +7,12 @@ import itertools
 import os
 import time
 from collections import deque
-from typing import Callable, List, NamedTuple, Optional, Set, Tuple
+from typing import Callable, List, Optional, Set, Tuple
 
 from jupyter_smx.agent.channels.broken_links import leads_nowhere
 from jupyter_smx.agent.paths import machine_path, visible_path
 from jupyter_smx.agent.system.files.walk import descend
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 _MAX_ENTRIES = 20_000
 """Entries of a folder and of those in it that are looked at, as many as get links of their own."""

@@ -6,10 +6,11 @@ zygote, also in one that never imports this package.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Set
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Set
 
 from jupyter_smx.agent.code import imports
 from jupyter_smx.agent.system.interpreter import numexpr_threads
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -6,10 +6,11 @@ import json
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
-from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple
 
 from jupyter_smx.agent.code import imports
 from jupyter_smx.agent.stores import digest
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes.forked_task import ForkedTask
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import sys
 from typing import TYPE_CHECKING, AbstractSet, Any, Dict, Iterator, List, Optional, Set
 
@@ -167,6 +166,8 @@ def make_spare_copy(trees: str) -> None:
 
 
 def _make_spare_tree(home: str, trash: str) -> None:
+    import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
     part = os.path.join(home, _READY + ".part")
     shutil.rmtree(part, ignore_errors=True)
     os.mkdir(part)
@@ -189,6 +190,7 @@ def _make_spare_archive(home: str) -> None:
 
 
 def _unpack(source: SourceDirSpec, tree: str) -> None:
+    import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
     import tarfile  # noqa: PLC0415 - see agent/forkserver/job_modules
 
     part = tree + ".part"
@@ -218,6 +220,8 @@ def _check(file: Any, source: SourceDirSpec) -> None:
 
 def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, part: str) -> None:
     """Write one member; nothing but files and folders that lie inside."""
+    import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
     names = member.name.split("/")
     if member.name.startswith("/") or ".." in names or not (member.isfile() or member.isdir()):
         raise SourceDirError(f"source_dir: {member.name!r} in the archive is not a file or folder inside it.")

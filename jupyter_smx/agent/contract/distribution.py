@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Tuple
 
 from jupyter_smx.agent.contract import tfconfig, training_toolkit
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError, split
 from jupyter_smx.agent.contract.script import is_sdk3_driven
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import CompleteSpec

@@ -10,7 +10,6 @@ import importlib.util
 import os
 import re
 import shlex
-import shutil
 import signal
 import sys
 from typing import TYPE_CHECKING, Any, List, NoReturn
@@ -200,6 +199,8 @@ def _pip() -> List[str]:
 
 
 def _uv() -> List[str]:
+    import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
     uv = shutil.which("uv")
     if uv:
         return [uv, "pip", "install", "--python", sys.executable]

@@ -9,10 +9,11 @@ import codecs
 import io
 import os
 import signal
-from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from jupyter_smx.agent.contract import failure_command, script
 from jupyter_smx.agent.system.files import safe_open
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import CompleteSpec, FailureFields

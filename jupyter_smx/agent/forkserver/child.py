@@ -10,13 +10,14 @@ import select
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, List, NamedTuple, Tuple, cast
+from typing import TYPE_CHECKING, List, Tuple, cast
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import execute, import_effects, imports
 from jupyter_smx.agent.contract import scriptmode
 from jupyter_smx.agent.forkserver import contract_writer, job_modules, job_process
 from jupyter_smx.agent.system.interpreter import clocks, random_generators
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes import environment, process, threads
 from jupyter_smx.agent.system.resources import cgroups
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Callable, NamedTuple
+from typing import Callable
+
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 _OPEN_FLAGS = os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC
 _FILE_MODE = 0o666

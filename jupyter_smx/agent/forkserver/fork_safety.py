@@ -10,11 +10,12 @@ import select
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
 
 from jupyter_smx.agent.code import import_effects, imports
 from jupyter_smx.agent.code.environ import reads as environ_reads
 from jupyter_smx.agent.system.interpreter import accelerators, clocks, random_generators
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes import process, threads
 
 # Native threads that are known to survive a fork of their process.

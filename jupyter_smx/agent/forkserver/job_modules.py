@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.paths import HostInfo
 
 NAMES = (
+    "shutil",
     "hashlib",
     "tarfile",
     "jupyter_smx.agent.forkserver.reexec",

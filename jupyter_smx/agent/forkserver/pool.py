@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import itertools
 import os
-import shutil
 import socket
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
@@ -409,6 +408,8 @@ class ForkServerPool:
             self._drop(parked)
 
     def _drop(self, parked: ChildHandle) -> None:
+        import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
         self._parked.remove(parked)
         parked.close_socket(self._loop)
         parked.output.close()

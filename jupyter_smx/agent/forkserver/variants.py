@@ -7,12 +7,13 @@ is created when that job is over, and the one for ranks of torchrun as soon as t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from jupyter_smx.agent.code.environ import changes as environ_changes
 from jupyter_smx.agent.code.environ import reasons as preload_reasons
 from jupyter_smx.agent.code.environ.reasons import MissingPreloads
 from jupyter_smx.agent.code.imports import top_level_package
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.code.environ.changes import VariableChange

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, List, Mapping, NamedTuple
+from typing import Any, Dict, List, Mapping
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.paths import PORT
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.isolation import opt_ml_links
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.resources import disk_wait
 
 LOOPBACK = "127.0.0.1"

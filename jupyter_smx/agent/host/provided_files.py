@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Tuple
 
 from jupyter_smx.agent.errors import is_full
@@ -146,6 +145,8 @@ class ProvidedFiles:
             os.utime(os.path.join(top, entry["path"]), ns=(entry["mtime_ns"], entry["mtime_ns"]))
 
     def _link(self, entry: ProvidedEntry, path: str) -> None:
+        import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
         source = self._path("files", _check_digest(entry["sha256"]))
         if not os.path.isfile(source):
             raise ProvisionError(f"sha256: {entry['sha256']} is not on this host; send it first.")

@@ -9,12 +9,13 @@ import collections
 import contextlib
 import itertools
 import os
-from typing import TYPE_CHECKING, Deque, List, NamedTuple, Set
+from typing import TYPE_CHECKING, Deque, List, Set
 
 from jupyter_smx.agent.channels import image_files
 from jupyter_smx.agent.contract import script
 from jupyter_smx.agent.paths import ML, checkpoint_folder, format_name, input_folder, output_folders
 from jupyter_smx.agent.system.files import safe_open
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import CompleteSpec

@@ -16,13 +16,14 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple
+from typing import TYPE_CHECKING, Callable, Dict, List
 
 from jupyter_smx.agent.contract import distribution
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.launchers import address_rendezvous, line_demux, mpi_programs, open_mpi, rendezvous
 from jupyter_smx.agent.launchers.address_rendezvous import AddressRendezvous, Rendezvous
 from jupyter_smx.agent.launchers.rendezvous import FolderRendezvous
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:

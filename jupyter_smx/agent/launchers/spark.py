@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NoReturn, Optional, Sequence, Tuple
 
 from jupyter_smx.agent.contract import entry_point, script
 from jupyter_smx.agent.errors import RefusalError
@@ -30,6 +30,7 @@ from jupyter_smx.agent.launchers import (
 )
 from jupyter_smx.agent.launchers.child_processes import SignalWaiter
 from jupyter_smx.agent.paths import ML
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.resources import cgroups, memory
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 MASTER_PORT = 7077
 """Spark's own; if it is in use on this address, another one is taken."""

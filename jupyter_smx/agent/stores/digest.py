@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, TypeVar, Union
+from typing import IO, Any, Callable, Dict, Iterator, List, Optional, Tuple, TypeVar, Union
 
 from jupyter_smx.agent.system.files import safe_open
 from jupyter_smx.agent.system.files.walk import descend, raise_unless_loop
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 MAX_LISTED = 100_000
 """Maximum number of files to list; above it there is no digest, because the job would wait for the listing."""

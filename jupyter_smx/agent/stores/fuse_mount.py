@@ -10,7 +10,6 @@ import array
 import fcntl
 import os
 import re
-import shutil
 import socket
 from typing import Any, Dict, List, Sequence
 
@@ -65,12 +64,15 @@ def listing_obstacle(seen: Dict[str, Any]) -> str:
 
 def find_rclone(pythons: Sequence[str]) -> str:
     """Find rclone beside the interpreters that may have brought it, or anywhere; '' where there is none."""
+    import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
     beside = (os.path.join(os.path.dirname(python), "rclone") for python in pythons if python)
     return next((path for path in beside if os.access(path, os.X_OK)), shutil.which("rclone") or "")
 
 
 def find_mount_s3() -> str:
     """Find mount-s3 in ``PATH``; '' if it is not installed, or too old."""
+    import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
     import subprocess  # noqa: PLC0415 - an agent starts in less time without it
 
     program = shutil.which(_MOUNT_S3)

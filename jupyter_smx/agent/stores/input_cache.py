@@ -17,12 +17,12 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
-from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from jupyter_smx.agent.stores import digest
 from jupyter_smx.agent.system.files.rmtree import remove, remove_if_possible
 from jupyter_smx.agent.system.isolation import host_cleanup
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.stores.listing import ChannelListing, Item
@@ -63,6 +63,8 @@ def copy_file(source: str, target: str) -> None:
 
     :raises OSError: it cannot be read, or the disk is full.
     """
+    import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
     if not os.path.isfile(source) or not clone(source, target):
         shutil.copyfile(source, target)
     shutil.copystat(source, target)
@@ -223,6 +225,8 @@ class InputCache:
         return mark
 
     def _by_source(self, item: Item) -> digest.DigestRow:
+        import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
         part = self._part()
         if not clone(item.file.path, part):
             shutil.copyfile(item.file.path, part)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Callable, List, NamedTuple, Optional, Tuple
+from typing import Callable, List, Optional, Tuple
 
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
 from jupyter_smx.agent.system.files.walk import LoopError, descend
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 
 class ListingError(RefusalError):

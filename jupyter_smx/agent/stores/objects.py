@@ -11,10 +11,11 @@ import itertools
 import json
 import re
 import time
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Tuple
 
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import url_schemes
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import ShareSpec

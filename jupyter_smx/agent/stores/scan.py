@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.system.files.walk import descend
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 PART = ".smx-part-"
 """Prefix of the temporary names of files that are being written at their destination."""

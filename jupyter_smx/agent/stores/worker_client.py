@@ -6,13 +6,14 @@ import errno
 import json
 import os
 import sys
-from typing import IO, TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 from jupyter_smx.agent import errors
 from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest, filesystems, objects
 from jupyter_smx.agent.stores.listing import ChannelListing, Item
 from jupyter_smx.agent.stores.worker_environment import worker_environment
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:

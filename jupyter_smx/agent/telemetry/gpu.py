@@ -11,8 +11,9 @@ import contextlib
 import ctypes
 import importlib
 from functools import lru_cache
-from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, List, Optional, Tuple
 
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes import process
 
 _DRIVER = "libnvidia-ml.so.1"

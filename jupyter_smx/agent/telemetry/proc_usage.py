@@ -5,8 +5,9 @@ from __future__ import annotations
 import operator
 import os
 import time
-from typing import Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Optional, Sequence, Tuple
 
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes import process
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from jupyter_smx.agent.code.environ.reads import C_READERS, THREADS_SET_LATER, Reads
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES
 
 if TYPE_CHECKING:

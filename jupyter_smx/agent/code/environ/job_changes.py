@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple
+from typing import TYPE_CHECKING, Dict, List, Mapping
 
 from jupyter_smx.agent.code.environ import changes as environ_changes
 from jupyter_smx.agent.code.environ import reasons as preload_reasons
@@ -11,6 +11,7 @@ from jupyter_smx.agent.code.installs import detection
 from jupyter_smx.agent.contract import distribution, scriptmode
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
 from jupyter_smx.agent.paths import ML
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ import contextlib
 import importlib
 import os
 import sys
-from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Mapping, NamedTuple, Set, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Set, Tuple
 
 from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 _OPENMP = ("OMP_", "GOMP_", "KMP_")
 _BLAS = (*_OPENMP, "OPENBLAS_", "GOTO_", "MKL_")

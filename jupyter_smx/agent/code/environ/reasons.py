@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterable, List, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Iterable, List, Mapping, Sequence
 
 from jupyter_smx.agent.code.imports import top_level_package
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.frames import MissingPreloadsView

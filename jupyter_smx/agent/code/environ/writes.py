@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from functools import lru_cache
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
+
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 _READ = re.compile(
     r"environ(?:\.(?:get|copy|items|keys|values)\b|\s*\[[^\[\]\n]*\](?![^\n]*(?<![=!<>])=(?!=))|\s*[),:])"

@@ -11,10 +11,11 @@ import shlex
 import shutil
 import sys
 import sysconfig
-from typing import Dict, Iterable, Iterator, List, Mapping, MutableMapping, NamedTuple, Sequence
+from typing import Dict, Iterable, Iterator, List, Mapping, MutableMapping, Sequence
 
 from jupyter_smx.agent.code import virtual_environment
 from jupyter_smx.agent.code.installs import detection
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes import process
 
 FOLDER = "installed"

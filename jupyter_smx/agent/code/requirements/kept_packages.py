@@ -17,9 +17,10 @@ import re
 import shutil
 import stat
 import sys
-from typing import Iterator, List, Mapping, NamedTuple, Optional
+from typing import Iterator, List, Mapping, Optional
 
 from jupyter_smx.agent.system.files import rmtree
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 _CHANGING = re.compile(
     r"(?:-e|--editable|-f|--find-links|-r|--requirement)\b|[./]|.*(?:file:|# content |\b(?:git|hg|svn|bzr)\+)"

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 from collections import deque
-from typing import IO, Deque, Iterator, List, NamedTuple, Optional
+from typing import IO, Deque, Iterator, List, Optional
+
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 _LAST = 40
 """Lines of pip's that are looked at where it fails."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.contract.log_causes import exit_texts, log_lines, tracebacks
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 TAIL = 128 * 1024
 """Bytes of a log that are read."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import List, NamedTuple
+from typing import List
+
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Terminal sequences: colours, cursor moves, titles."""

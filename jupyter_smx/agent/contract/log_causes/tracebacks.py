@@ -6,10 +6,11 @@ Several ranks may write into one log. The rank whose last traceback comes first 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 from jupyter_smx.agent.contract.log_causes import exit_texts
 from jupyter_smx.agent.contract.log_causes.log_lines import HEADER, MATCHED
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.contract.log_causes.log_lines import LogLine

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, FrozenSet, List, NamedTuple, Tuple
+from typing import Dict, FrozenSet, List, Tuple
 
 from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 # Folders of /opt/ml that exist before a job starts; the same ones are used by every job of the host.
 SKELETON = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 
 _OPEN = 0o755
@@ -16,6 +15,8 @@ def remove(path: str) -> None:
 
     :raises OSError: it cannot be deleted; ``filename`` has its path.
     """
+    import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
     if not stat.S_ISDIR(os.lstat(path).st_mode):
         os.unlink(path)
         return

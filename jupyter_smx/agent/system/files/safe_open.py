@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import stat
 from typing import BinaryIO
 
@@ -45,6 +44,8 @@ def copy(source: str, target: str) -> None:
 
     :raises OSError: the source is no file or cannot be read, or the disk is full.
     """
+    import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
     with open_to_read(source) as file, open_to_write(target) as made:
         shutil.copyfileobj(file, made, _PIECE)
     shutil.copystat(source, target)

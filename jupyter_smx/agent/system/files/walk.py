@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Callable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Callable, Iterator, List, Optional, Tuple
+
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 
 class Level(NamedTuple):

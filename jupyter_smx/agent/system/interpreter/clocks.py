@@ -8,7 +8,9 @@ from __future__ import annotations
 import sys
 import time
 from types import ModuleType
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, Optional
+
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 _NANOSECONDS = 1_000_000_000
 _OWN = "jupyter_smx"

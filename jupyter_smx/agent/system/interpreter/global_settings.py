@@ -10,7 +10,9 @@ import os
 import sys
 import threading
 import warnings
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, Tuple
+
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 
 Values = Any
 """A dictionary, a list, or None."""

@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import os
 import stat
-from typing import Any, Collection, Dict, List, NamedTuple, Set, Tuple
+from typing import Any, Collection, Dict, List, Set, Tuple
 
 from jupyter_smx.agent.system.files.host_folder import (
     JOB_FOLDERS,
@@ -19,6 +19,7 @@ from jupyter_smx.agent.system.files.host_folder import (
 )
 from jupyter_smx.agent.system.files.rmtree import remove, remove_if_possible
 from jupyter_smx.agent.system.isolation import root_folder
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes import process
 
 SHM = "/dev/shm"  # noqa: S108 - POSIX shared memory lives there, it is no place for temporary files

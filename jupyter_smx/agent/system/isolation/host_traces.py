@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 
 from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.files import host_layout
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes import process_mark
 
 if TYPE_CHECKING:

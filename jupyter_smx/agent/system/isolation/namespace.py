@@ -9,12 +9,13 @@ import select
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Iterable, List, Optional, Tuple
 
 from jupyter_smx.agent.paths import ML
 from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.agent.system.files.host_folder import CONFIGS, NO_ENTRIES, QUEUES, RootEntries
 from jupyter_smx.agent.system.isolation import mounts, root_folder
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:

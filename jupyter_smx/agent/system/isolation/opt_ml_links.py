@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from jupyter_smx.agent.paths import ML
@@ -195,6 +194,8 @@ def _find_files(top: str) -> str:
 
 
 def _move(source: str, target: str) -> None:
+    import shutil  # noqa: PLC0415 - see `startup.AFTER_START`
+
     if is_folder(source) and is_folder(target):
         for name in os.listdir(source):
             _move(os.path.join(source, name), os.path.join(target, name))

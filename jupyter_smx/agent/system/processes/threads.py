@@ -6,8 +6,9 @@ import contextlib
 import ctypes
 import os
 import sys
-from typing import Any, List, NamedTuple, Tuple
+from typing import Any, List, Tuple
 
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES
 
 # Part of a library's file name, and the functions of which it has one.

@@ -11,8 +11,9 @@ import contextlib
 import errno
 import os
 import time
-from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
+from typing import Any, Dict, List, Mapping, Tuple
 
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes import process
 
 _PATIENCE = 1.0

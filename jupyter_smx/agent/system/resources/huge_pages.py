@@ -9,8 +9,9 @@ import contextlib
 import ctypes
 import re
 import time
-from typing import Iterable, Iterator, List, NamedTuple
+from typing import Iterable, Iterator, List
 
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes import process
 
 _SETTINGS = "/sys/kernel/mm/transparent_hugepage/"

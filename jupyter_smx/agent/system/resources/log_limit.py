@@ -10,8 +10,8 @@ import errno
 import os
 import stat
 import sys
-from typing import NamedTuple
 
+from jupyter_smx.agent.system.named_tuple import NamedTuple
 from jupyter_smx.agent.system.processes import process
 
 BLOCK = 4_096

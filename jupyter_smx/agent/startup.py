@@ -28,14 +28,17 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.host.host import Host
 
 LATER = (
-    "jupyter_smx.agent.stores.input_cache",
-    "jupyter_smx.agent.channels.channel_types",
     "jupyter_smx.agent.job.inputs",
     "jupyter_smx.agent.job.output_packing",
     "jupyter_smx.agent.job.job",
 )
 """Modules that only jobs need, each before those that import it: the controller connects meanwhile."""
-AFTER_START = ("shutil", "hashlib", "gzip", "tarfile")
+AFTER_START = (
+    *("shutil", "hashlib", "gzip", "tarfile"),
+    "jupyter_smx.agent.stores.input_cache",
+    "jupyter_smx.agent.stores.fuse_mount",
+    "jupyter_smx.agent.channels.stage_in",
+)
 """Modules that jobs need for inputs and at their ends; a job that needs one earlier loads it itself."""
 _START = 0.25
 """Seconds after which a host has time for what the start of its first job need not wait for, on few CPUs."""

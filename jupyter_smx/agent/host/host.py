@@ -163,7 +163,7 @@ class Host:
 
     def channel_capabilities(self, environment: Dict[str, str]) -> ChannelCapabilities:
         """Return the means of this host for channels of a job; ``environment`` has the job's own variables."""
-        from jupyter_smx.agent.channels.channel_types import ChannelCapabilities  # noqa: PLC0415 - see `startup.LATER`
+        from jupyter_smx.agent.channels.channel_types import ChannelCapabilities  # noqa: PLC0415 - see `startup.AFTER_START`
 
         store, options = self.isolation.store, self.worker_options(environment)
         if not store:
@@ -175,7 +175,7 @@ class Host:
 
     def input_cache(self) -> InputCache:
         """Return this host's input cache, for cleanup."""
-        from jupyter_smx.agent.stores.input_cache import InputCache  # noqa: PLC0415 - see `startup.LATER`
+        from jupyter_smx.agent.stores.input_cache import InputCache  # noqa: PLC0415 - see `startup.AFTER_START`
 
         return InputCache(self.isolation.store or self.folder.inputs, self.input_hashes, 0)
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent.channels import stage_in
-from jupyter_smx.agent.channels.channel_types import ChannelCapabilities
 from jupyter_smx.agent.job.end_on_error import ends_job_on_error
 from jupyter_smx.agent.paths import input_folder
-from jupyter_smx.agent.stores import digest, fuse_mount
+from jupyter_smx.agent.stores import digest
 from jupyter_smx.agent.system.processes import process
 from jupyter_smx.agent.system.processes.forked_task import ForkedTask
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.channels.channel_types import ChannelCapabilities
     from jupyter_smx.agent.frames import ChannelSpec, CompleteSpec
     from jupyter_smx.agent.host.host import Host
     from jupyter_smx.agent.system.processes.event_loop import Timer
@@ -38,7 +37,9 @@ class Inputs:
         self.notes: List[str] = []
         kind, host_info = spec["kind"], host.info
         self._folders = {one["name"]: input_folder(host_info, kind, one) for one in self._channels}
-        self._capabilities = host.channel_capabilities(spec["environment"]) if self._channels else ChannelCapabilities()
+        self._capabilities: Optional[ChannelCapabilities] = None
+        if self._channels:
+            self._capabilities = host.channel_capabilities(spec["environment"])
 
     def descriptions(self) -> List[Dict[str, Any]]:
         """Return the descriptions of all channels, in their order."""
@@ -46,8 +47,13 @@ class Inputs:
 
     def stage(self) -> Dict[str, Any]:
         """Download and present everything that needs no mount; to be called in a forked task."""
+        # Only jobs with inputs need them; see `startup.AFTER_START`.
+        from jupyter_smx.agent.channels import stage_in  # noqa: PLC0415 - as said
+        from jupyter_smx.agent.channels.channel_types import ChannelCapabilities  # noqa: PLC0415 - as said
+
         limit, known = self._limit(), self._host.input_hashes
-        return stage_in.stage(self._channels, self._folders, self._host.hidden, limit, known, self._capabilities)
+        means = self._capabilities or ChannelCapabilities()
+        return stage_in.stage(self._channels, self._folders, self._host.hidden, limit, known, means)
 
     def _limit(self) -> int:
         return self._host.config.input_hash_limit << 20
@@ -59,7 +65,8 @@ class Inputs:
         objects = [request for request in staged["mounts"] if request["how"] == "objects"]
         try:
             self._host.mounts.mount_all(
-                [request for request in staged["mounts"] if request not in objects], self._capabilities.store
+                [request for request in staged["mounts"] if request not in objects],
+                self._capabilities.store if self._capabilities else "",
             )
             for request in objects:
                 self._serve(request)
@@ -68,6 +75,8 @@ class Inputs:
         return ""
 
     def _serve(self, request: Dict[str, Any]) -> None:
+        from jupyter_smx.agent.stores import fuse_mount  # noqa: PLC0415 - see `startup.AFTER_START`
+
         pid = fuse_mount.start_mount(request)
         self._host.mounts.add(request["target"])
         self._servers.append(pid)
@@ -94,6 +103,8 @@ class Inputs:
             self._describe_task = ForkedTask(self._host.loop, self._describe, self._on_described)
 
     def _describe(self) -> Dict[str, Any]:
+        from jupyter_smx.agent.channels import stage_in  # noqa: PLC0415 - see `startup.AFTER_START`
+
         others = sum(one["files"] for one in self._descriptions.values() if one["method"] == "content")
         return stage_in.describe_lazy(self._lazy, self._folders, self._limit(), self._host.input_hashes, others)
 

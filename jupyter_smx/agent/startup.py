@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.host.host import Host
 
 LATER = (
+    "jupyter_smx.agent.contract.failure",
+    "jupyter_smx.agent.job.continuous",
+    "jupyter_smx.agent.job.working_folder",
+    "jupyter_smx.agent.telemetry.sampler",
     "jupyter_smx.agent.job.inputs",
     "jupyter_smx.agent.job.output_packing",
     "jupyter_smx.agent.job.job",

@@ -30,9 +30,9 @@ ENDED_STATES = ("exited", "dead")
 """States of a container that has ended."""
 POLL_INTERVAL = 0.01
 """Seconds between two looks at what a container does."""
-_FILE_POLL_INTERVAL = 0.005
+_FILE_POLL_INTERVAL = 0.002
 """The same of a file, which costs nothing to look at."""
-_POLLS_PER_INSPECT = 40
+_POLLS_PER_INSPECT = 100
 """Looks at a file for one at its container."""
 _WAIT_TIMEOUT = 120.0
 """Seconds that a daemon may be waited for beside its container."""

@@ -38,10 +38,11 @@ LATER = (
 )
 """Modules that only jobs need, each before those that import it: the controller connects meanwhile."""
 AFTER_START = (
-    *("shutil", "hashlib", "gzip", "tarfile"),
+    *("shutil", "gzip", "tarfile"),
     "jupyter_smx.agent.stores.input_cache",
     "jupyter_smx.agent.stores.fuse_mount",
     "jupyter_smx.agent.channels.stage_in",
+    "hashlib",
 )
 """Modules that jobs need for inputs and at their ends; a job that needs one earlier loads it itself."""
 _START = 0.25

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_smx.agent.system.resources.log_limit import BLOCK, left_out
+from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +36,8 @@ def resident(agent: Agent, row: str) -> int:
 
 def test_a_hundred_megabytes_without_a_newline_pass_through_a_small_agent(agent: Agent) -> None:
     agent.run("print('warm')")
+    maps = Path(f"/proc/{agent.process.pid}/maps")
+    eventually_blocking(lambda: "_hashlib" in maps.read_text(), "it has loaded what only later jobs need")
     before = resident(agent, "VmRSS")
     source = f"""
 import hashlib, os

@@ -48,13 +48,18 @@ function withJitter(pause: number, random: number): number {
 }
 
 /**
- * Return true if an event is a reason to poll now. After a failure most are not: many may come in a second.
+ * Return true if an event is a reason to poll now. After a failure most are not, as many may come in a second; but of
+ * a hidden page they are, which does not poll by itself.
  */
-export function shouldPollOnEvent(failure: IRequestFailure | null, kind: unknown): boolean {
+export function shouldPollOnEvent(
+  failure: IRequestFailure | null,
+  kind: unknown,
+  isHidden: boolean
+): boolean {
   if (failure === null || failure.kind === 'lost') {
     return true;
   }
-  return kind === 'reset' && !SLOW_RETRY_KINDS.has(failure.kind);
+  return (kind === 'reset' || isHidden) && !SLOW_RETRY_KINDS.has(failure.kind);
 }
 
 export interface IPollerOptions {

@@ -17,8 +17,9 @@ export type Read = 'nothing' | 'changes' | 'list';
  * cost a request that no user sees.
  */
 export function readAfterEvent(event: Event.Emission, state: IState, isHidden: boolean): Read {
-  const isOurs = event.schema_id === CHANGE_SCHEMA && shouldPollOnEvent(state.failure, event.kind);
-  if (!isOurs || (isHidden && !isStatusChange(event, state))) {
+  const isReason =
+    event.schema_id === CHANGE_SCHEMA && shouldPollOnEvent(state.failure, event.kind, isHidden);
+  if (!isReason || (isHidden && !isStatusChange(event, state))) {
     return 'nothing';
   }
   if (event.kind === 'reset') {

@@ -48,17 +48,19 @@ describe('the pauses between tries', () => {
 
 describe('a word on the event bus', () => {
   it('is a reason to ask while all is well, and a sign of life while the server is lost', () => {
-    expect([shouldPollOnEvent(null, 'job'), shouldPollOnEvent(lost, 'job')]).toEqual([true, true]);
+    expect(shouldPollOnEvent(null, 'job', false)).toBe(true);
+    expect(shouldPollOnEvent(lost, 'job', false)).toBe(true);
   });
 
   it('is none while the answer would be the same', () => {
-    expect([shouldPollOnEvent(loggedOut, 'job'), shouldPollOnEvent(loggedOut, 'reset')]).toEqual([
-      false,
-      false
-    ]);
-    expect([shouldPollOnEvent(broken, 'job'), shouldPollOnEvent(broken, 'reset')]).toEqual([
-      false,
-      true
-    ]);
+    expect(shouldPollOnEvent(loggedOut, 'job', false)).toBe(false);
+    expect(shouldPollOnEvent(loggedOut, 'reset', false)).toBe(false);
+    expect(shouldPollOnEvent(broken, 'job', false)).toBe(false);
+    expect(shouldPollOnEvent(broken, 'reset', false)).toBe(true);
+  });
+
+  it('is one for a hidden page, which does not poll by itself', () => {
+    expect(shouldPollOnEvent(broken, 'job', true)).toBe(true);
+    expect(shouldPollOnEvent(loggedOut, 'job', true)).toBe(false);
   });
 });

@@ -6,6 +6,10 @@ import { job } from '../fixtures/examples';
 const SEQ = 5;
 const listed = applyListing(EMPTY_STATE, [job(1)], [], SEQ).state;
 
+function failed(kind: 'broken' | 'loggedOut'): IState {
+  return applyFailure(listed, { kind, status: 500, message: '', retryAfter: 0 });
+}
+
 function read(fields: object, isHidden = false, state: IState = listed): string {
   return readAfterEvent({ schema_id: CHANGE_SCHEMA, seq: SEQ + 1, ...fields }, state, isHidden);
 }
@@ -38,10 +42,14 @@ describe('after an event', () => {
   });
 
   it('a page that failed reads only after a reset, and one without access not even then', () => {
-    const failed = (kind: 'broken' | 'loggedOut'): IState =>
-      applyFailure(listed, { kind, status: 500, message: '', retryAfter: 0 });
     expect(read({ kind: 'job', id: 'job-2' }, false, failed('broken'))).toBe('nothing');
-    expect(read({ kind: 'reset' }, true, failed('broken'))).toBe('list');
-    expect(read({ kind: 'reset' }, true, failed('loggedOut'))).toBe('nothing');
+    expect(read({ kind: 'reset' }, false, failed('broken'))).toBe('list');
+    expect(read({ kind: 'reset' }, false, failed('loggedOut'))).toBe('nothing');
+  });
+
+  it('a hidden page that failed reads after an event, since it does not poll by itself', () => {
+    const ended = { kind: 'job', id: 'job-1', status: 'Completed' };
+    expect(read(ended, true, failed('broken'))).toBe('changes');
+    expect(read(ended, true, failed('loggedOut'))).toBe('nothing');
   });
 });

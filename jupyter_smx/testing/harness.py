@@ -11,8 +11,10 @@ from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.controller.agents.stream import AgentStream
 from jupyter_smx.controller.transfer.file_sender import FileSender
 from jupyter_smx.engines.base import ClusterRequest, HostSpec
+from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
+from jupyter_smx.testing.agent_client import AgentClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -130,6 +132,16 @@ class Harness(ABC):
         Each job there has lease 1, and each controller epoch 1, since a host refuses lower ones than it has seen.
         """
         return self.shared_handle or await self.acquire()
+
+    async def has_idle_shared_host(self) -> bool:
+        """Return True if a test left the shared host as it was, with no job that has not ended."""
+        if self.shared_handle is None:
+            return True
+        try:
+            async with AgentClient(self.engine, self.shared_handle) as agent:
+                return all(job["phase"] == "ended" for job in agent.hello["jobs"].values())
+        except (OSError, UnavailableError):
+            return False
 
     async def provide_files(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Provide files of this machine to a host as the controller does: by the engine, else over the stream."""

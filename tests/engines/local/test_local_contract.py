@@ -38,6 +38,8 @@ async def harness(shared: LocalHarness) -> AsyncIterator[LocalHarness]:
     harness = LocalHarness(shared.folder, **shared.traits)
     harness.shared_handle = shared.shared_handle
     yield harness
+    if not await harness.has_idle_shared_host():
+        harness.shared_handle = shared.shared_handle = None  # the next tests have hosts of their own
     await harness.close()
 
 

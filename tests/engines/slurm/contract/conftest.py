@@ -45,4 +45,6 @@ async def harness(shared: SlurmHarness, slurm_world: SlurmWorld) -> AsyncIterato
     made = SlurmHarness(shared.folder, slurm_world)
     made.shared_handle = shared.shared_handle
     yield made
+    if not await made.has_idle_shared_host():
+        made.shared_handle = shared.shared_handle = None  # the next tests have hosts of their own
     await made.close()

@@ -54,4 +54,6 @@ async def harness(shared: SshHarness, ssh_world: SshWorld) -> AsyncIterator[SshH
     made = SshHarness(shared.folder, ssh_world)
     made.shared_handle = shared.shared_handle
     yield made
+    if not await made.has_idle_shared_host():
+        made.shared_handle = shared.shared_handle = None  # the next tests have hosts of their own
     await made.close()

@@ -397,7 +397,7 @@ def _startup_error_text(error: Exception) -> str:
 def main(argv: list[str] | None = None) -> int:
     """Run the controller; 0 when it left in order or was not needed, 1 with a sentence when it could not start."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    # Alembic logs each step of the first migration at INFO.
+    # Alembic logs each step of a migration at INFO.
     logging.getLogger("alembic").setLevel(logging.WARNING)
     app = ControllerApp()
     loop = asyncio.new_event_loop()

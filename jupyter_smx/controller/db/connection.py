@@ -217,3 +217,5 @@ def migrate(raw: sqlite3.Connection, revision: str) -> None:
                     command.upgrade(config, revision)
     except DBAPIError as error:
         raise (error.orig or error) from error
+    finally:
+        raw.isolation_level = None  # SQLAlchemy sets it back to the driver's own

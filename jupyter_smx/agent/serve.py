@@ -1,4 +1,4 @@
-"""Serve as the agent: in a container, start the first zygote before other imports, because it takes longest."""
+"""Serve as the agent: in a container, start the first zygote early, because it takes longest."""
 
 from __future__ import annotations
 

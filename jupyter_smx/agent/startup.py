@@ -45,6 +45,8 @@ AFTER_START = (
     "hashlib",
 )
 """Modules that jobs need for inputs and at their ends; a job that needs one earlier loads it itself."""
+_ZYGOTE_LIMIT = 300.0
+"""Seconds within which the first zygote comes up: the controller sends jobs before, and they would wait for ever."""
 _START = 0.25
 """Seconds after which a host has time for what the start of its first job need not wait for, on few CPUs."""
 
@@ -239,15 +241,20 @@ def _load_rest(host: Host, names: Sequence[str] = LATER) -> None:
         return
     try:
         importlib.import_module(names[0])
-    except (ImportError, OSError) as error:  # each job would fail
+    except Exception as error:  # noqa: BLE001 - a damaged archive raises anything, and each job would fail
         host.shut_down(f"its program cannot be loaded: {error}", code=1)
     host.loop.later(0, lambda: _load_rest(host, names[1:]))
+
+
+def _check_zygote(host: Host) -> None:
+    if not host.is_ready:
+        host.shut_down(f"its first zygote did not come up within {_ZYGOTE_LIMIT:g} s", code=1)
 
 
 def _prepare_ends(host: Host) -> None:
     """Load what jobs need later, and read the installed packages, which the records of jobs name."""
     for name in AFTER_START:
-        with contextlib.suppress(ImportError, OSError):  # the jobs that need it report that
+        with contextlib.suppress(Exception):  # the jobs that need it report that
             importlib.import_module(name)
     host.packages.read_ahead()
     gc.freeze()  # all that is loaded now stays; only garbage of later jobs is worth a collection
@@ -298,5 +305,6 @@ def serve(
     if parent_fd is not None:
         _watch_parent(host, parent_fd)
     host.loop.later(_START, lambda: _prepare_ends(host))
+    host.loop.later(_ZYGOTE_LIMIT, lambda: _check_zygote(host))
     host.check_deadline()
     host.loop.run()

@@ -1,4 +1,4 @@
-"""Start the process of a zygote; separate, because in a container it runs before all other imports of the agent.
+"""Start the process of a zygote; separate, because in a container it runs before most imports of the agent.
 
 The process waits for a message with its modules. This module and its imports load nothing that the start does not
 need: `socket` and `typing` alone take as long as an interpreter without them needs to start.
@@ -62,6 +62,11 @@ def _become_zygote(control: int, environment: Dict[str, str]) -> NoReturn:
     os.environ.clear()
     os.environ.update(environment)
     sys.argv[1:] = ["zygote", str(control)]
-    from jupyter_smx.agent.forkserver import zygote  # noqa: PLC0415 - the agent does not need it
+    code = 1
+    try:
+        from jupyter_smx.agent.forkserver import zygote  # noqa: PLC0415 - the agent does not need it
 
-    sys.exit(zygote.main(sys.argv[2:]))
+        code = zygote.main(sys.argv[2:])
+    except Exception:  # noqa: BLE001 - the callers of this function are the agent, and would report it as their own
+        sys.excepthook(*sys.exc_info())
+    sys.exit(code)

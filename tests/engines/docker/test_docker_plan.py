@@ -425,7 +425,15 @@ def test_the_python_of_an_image_is_unusual_with_variables_that_change_what_it_im
         "PYTHONUNBUFFERED",
         "NAME",
     ]
-    for more, expected in (([], True), (["PYTHONPATH=/code"], False), (["PYTHONHOME=/"], False)):
+    unwritten = ["PYTHONDONTWRITEBYTECODE=1"]
+    for more, has_bytecode, expected in (
+        ([], True, True),
+        ([], False, True),
+        (["PYTHONPATH=/code"], True, False),
+        (["PYTHONHOME=/"], True, False),
+        (unwritten, True, True),
+        (unwritten, False, False),  # the agent would keep nothing of what it compiles
+    ):
         names = image_config.variable_names({"Config": {"Env": usual + more}})
-        assert image_parts.is_usual_python(names) is expected
+        assert image_parts.is_usual_python(names, has_bytecode=has_bytecode) is expected
     assert image_config.variable_names({"Config": {"Env": None}}) == []

@@ -374,7 +374,9 @@ def _starts_as_zygote(request: ClusterRequest, plan: HostSpec, settings: Setting
 
     Python takes a seventh of a cold start to come up a second time.
     """
-    return parts.has_usual_python and image_parts.is_usual_python(_environment(request, plan, settings, parts))
+    return parts.has_usual_python and image_parts.is_usual_python(
+        _environment(request, plan, settings, parts), has_bytecode=parts.has_bytecode
+    )
 
 
 def _options(request: ClusterRequest, parts: ImageParts) -> list[str]:

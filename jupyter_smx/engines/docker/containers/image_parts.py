@@ -19,7 +19,7 @@ IMAGE_ML = "/run/smx-image"
 """Path in a container where the files that its image has in ``/opt/ml`` can be read."""
 _USUAL_VARIABLES = frozenset(
     {
-        *("PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONPYCACHEPREFIX", "PYTHONUNBUFFERED"),
+        *("PYTHONIOENCODING", "PYTHONPYCACHEPREFIX", "PYTHONUNBUFFERED"),
         *("PYTHON_GET_PIP_SHA256", "PYTHON_GET_PIP_URL", "PYTHON_PIP_VERSION", "PYTHON_SETUPTOOLS_VERSION"),
         *("PYTHON_SHA256", "PYTHON_VERSION"),
     }
@@ -67,7 +67,7 @@ class ImageParts(Struct, frozen=True):
     """False if most packages of the image have no ``.pyc`` file, so that each container would compile them."""
 
     has_usual_python: bool = False
-    """True if nothing of the image changes what its Python loads at each start, so that an agent may start as jobs."""
+    """True if no variable or entry point of the image changes what its Python loads, so an agent starts as jobs."""
 
     def user_numbers(self) -> str:
         """Return the image's user as ``uid:gid``, "" if it does not count."""
@@ -87,9 +87,13 @@ class ImageParts(Struct, frozen=True):
 NO_PARTS = ImageParts()
 
 
-def is_usual_python(variables: Iterable[str]) -> bool:
-    """Return True if no variable changes what Python imports; ``variables`` are the names of all."""
-    return all(name in _USUAL_VARIABLES for name in variables if name.startswith("PYTHON"))
+def is_usual_python(variables: Iterable[str], *, has_bytecode: bool) -> bool:
+    """Return True if no variable changes what Python imports or keeps; ``variables`` are the names of all.
+
+    An agent that obeys ``PYTHONDONTWRITEBYTECODE`` would compile an image without bytecode at each start.
+    """
+    usual = _USUAL_VARIABLES | ({"PYTHONDONTWRITEBYTECODE"} if has_bytecode else set())
+    return all(name in usual for name in variables if name.startswith("PYTHON"))
 
 
 def files_folder(data_dir: Path, image: str) -> Path:

@@ -236,7 +236,8 @@ class Images:
             volumes=volumes,
             has_bytecode=report.has_bytecode,
             # An entry point may set more variables.
-            has_usual_python=not entrypoint and image_parts.is_usual_python(image_config.variable_names(told)),
+            has_usual_python=not entrypoint
+            and image_parts.is_usual_python(image_config.variable_names(told), has_bytecode=report.has_bytecode),
         )
         if image_parts.USER in settings:
             parts = replace(parts, user=self._checked_user(name, report))

@@ -122,3 +122,11 @@ def test_on_a_full_disk_the_advice_is_to_free_space_and_not_to_move_the_records(
     assert "move" not in error.cure
     damaged = say(tmp_path / "smx.sqlite", sqlite3.DatabaseError("database disk image is malformed"))
     assert "move smx.sqlite* away" in damaged.cure
+
+
+def test_upgraded_records_begin_no_transaction_by_themselves(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        connection.migrate(raw, tables.REVISIONS[0])
+    with closing(connection.connect(path)) as upgraded:
+        upgraded.execute("UPDATE meta SET epoch = 7")
+        assert not upgraded.in_transaction

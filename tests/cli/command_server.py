@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -26,8 +27,13 @@ class CommandServer:
         self._socket: socket.socket | None = None
 
     def run(self, words: tuple[str, ...], folder: Path, timeout: float) -> subprocess.CompletedProcess[str]:
-        """Run one command with the environment of this process, and wait for its end."""
-        requests = self._socket or self._start()
+        """Run one command with the environment of this process, and wait for its end.
+
+        After an error there is no process: its late answer would be taken for the next command's exit code.
+
+        :raises TimeoutError: the command did not end within ``timeout`` seconds; it is killed.
+        :raises AssertionError: the process ended.
+        """
         with (
             tempfile.TemporaryFile() as output,
             tempfile.TemporaryFile() as errors,
@@ -35,20 +41,40 @@ class CommandServer:
         ):
             request = {"words": words, "folder": str(folder), "environment": dict(os.environ)}
             streams = [file.fileno() for file in (nothing, output, errors)]
-            socket.send_fds(requests, [json.dumps(request).encode()], streams)
-            requests.settimeout(timeout)
-            returncode = int(requests.recv(100))
+            try:
+                returncode = self._ask(json.dumps(request), streams, timeout)
+            except BaseException:  # pytest-timeout's, too
+                self._kill()
+                raise
             texts = []
             for file in (output, errors):
                 file.seek(0)
                 texts.append(file.read().decode())
         return subprocess.CompletedProcess(words, returncode, *texts)
 
+    def _ask(self, request: str, streams: list[int], timeout: float) -> int:
+        requests = self._socket or self._start()
+        requests.settimeout(timeout)
+        try:
+            socket.send_fds(requests, [request.encode()], streams)
+            answer = requests.recv(100)
+        except ConnectionError:
+            answer = b""
+        if not answer:
+            message = "The process that forks commands ended before the command did. Its own standard error says why."
+            raise AssertionError(message)
+        return int(answer)
+
     def _start(self) -> socket.socket:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             command = [sys.executable, __file__, str(theirs.fileno())]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # a group, which _kill ends; controllers have sessions of their own
+            )
         return self._socket
 
     def close(self) -> None:
@@ -57,6 +83,12 @@ class CommandServer:
             self._socket.close()
             self._process.wait()
         self._process = self._socket = None
+
+    def _kill(self) -> None:
+        """End the process with the command that it forked."""
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self.close()
 
 
 def serve(requests: socket.socket) -> None:

@@ -21,13 +21,14 @@ from profiles import clear_profile
 from sharedpage import SharedPage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from playwright.sync_api import Browser, BrowserContext
 
 __all__ = ["pytest_handlecrashitem", "pytest_runtest_protocol", "pytest_sessionfinish", "pytest_sessionstart"]
 
 OPTION = "--lab-python"
+FAILED = pytest.StashKey[bool]()
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 pytest_plugins = ("plugins.temporary_files",)
 ARGUMENTS = [
@@ -45,6 +46,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         OPTION, metavar="PYTHON", help="run the JupyterLab and the jupyter_smx that are installed for this Python"
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Record for the teardown whether the test failed; with --reruns the session counts failures after the teardown."""
+    report = yield
+    if report.when != "teardown":
+        item.stash[FAILED] = report.failed
+    return report
 
 
 def browser_path() -> str:
@@ -172,15 +182,19 @@ def lab(request: pytest.FixtureRequest, server: LabServer, allowed: list[str]) -
         yield request.getfixturevalue("open_tab")(server)
         return
     shared: SharedPage = request.getfixturevalue("shared_page")
-    failed = request.session.testsfailed
     lab = shared.give()
     yield lab
     complaints = list(lab.complaints)
-    if request.session.testsfailed == failed:
-        shared.empty()
-    else:
+    try:
+        if request.node.stash.get(FAILED, True):
+            shared.close()
+        else:
+            shared.empty()
+    except BaseException:
         shared.close()
-    assert_quiet(complaints, allowed)
+        raise
+    finally:
+        assert_quiet(complaints, allowed)
 
 
 def assert_quiet(complaints: list[str], allowed: list[str]) -> None:

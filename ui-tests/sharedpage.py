@@ -35,6 +35,6 @@ class SharedPage:
 
     def close(self) -> None:
         """Close the page and remove what it stored."""
-        if self._lab is not None:
-            clear_profile(self._profile, [self._lab.origin])
-            self._lab = None
+        lab, self._lab = self._lab, None
+        if lab is not None:
+            clear_profile(self._profile, [lab.origin])

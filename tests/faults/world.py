@@ -173,16 +173,17 @@ class World:
         for gate in self.gates:
             gate.touch()
         if controller_launch.is_listening() or self.agents():
-            self._empty()
+            self.empty()
+            os.kill(self.controller(), signal.SIGTERM)
         self.client.close()
         eventually_blocking(lambda: not self.controllers(), "no controller is left", within=PATIENCE)
 
-    def _empty(self) -> None:
+    def empty(self) -> None:
+        """Stop all jobs and release all pools, and wait until none is left; the controller goes on."""
         for job in retry_while_unavailable(lambda: self.client.jobs(200)):
             if job.ended_at is None:
                 self.client.stop(job.id)
         eventually_blocking(self._is_empty, "no job and no pool is left", within=PATIENCE)
-        os.kill(self.controller(), signal.SIGTERM)
 
     def _is_empty(self) -> bool:
         for pool in self.pools():

@@ -22,12 +22,11 @@ from traitlets.config import Config
 sys.path.insert(0, os.fspath(Path(__file__).parents[2] / "faults"))
 
 from gateway import GatewayServer
-from world import PATIENCE, ROOT, Ran, World, surround
+from world import ROOT, Ran, World, surround
 
 from jupyter_smx.kernel.api import session
 from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.data_folder import provide_archive, provide_records
-from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,15 +55,11 @@ class RemoteWorld(World):
         """Count the clusters that the machine ever had."""
         return sum(1 for _ in self.machine.glob("clusters/*"))
 
-    def release_pools(self) -> None:
-        """Release all pools, and wait until none is left; all jobs have ended."""
-        eventually_blocking(self._is_empty, "no job and no pool is left", within=PATIENCE)
-
-    def close(self) -> None:
-        """Open the gateway, then end everything."""
+    def empty(self) -> None:
+        """Open the gateway, then stop all jobs and release all pools."""
         self.gateway.grant()
         self.gateway.open()
-        super().close()
+        super().empty()
 
 
 @pytest.fixture
@@ -115,10 +110,12 @@ def remote_world(
     (installed / "entry_points.txt").write_text(ENTRY_POINTS)
     patch.setenv("PYTHONPATH", os.pathsep.join(map(os.fspath, (ROOT, installed.parent, HERE))))
     made = RemoteWorld(folder, machine, gateway)
-    provide_records(made.data)
-    provide_archive(machine)
-    yield made
-    made.close()
+    try:
+        provide_records(made.data)
+        provide_archive(machine)
+        yield made
+    finally:
+        made.close()
 
 
 @pytest.fixture
@@ -134,17 +131,19 @@ def remote(
 def remote_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RemoteWorld]:
     folder, machine = tmp_path_factory.mktemp("remote"), tmp_path_factory.mktemp("machine")
     gateway = GatewayServer()
-    with pytest.MonkeyPatch.context() as patch, remote_world(folder, machine, gateway, patch) as made:
-        made.controller()  # here, since a test may leave only processes that were there before it
-        yield made
-    gateway.shut_down()
+    try:
+        with pytest.MonkeyPatch.context() as patch, remote_world(folder, machine, gateway, patch) as made:
+            made.controller()  # here, since a test may leave only processes that were there before it
+            yield made
+    finally:
+        gateway.shut_down()
 
 
 @pytest.fixture
 def shared_remote(remote_of_module: RemoteWorld) -> Iterator[RemoteWorld]:
     """Give a world without pools, for a test that neither ends nor configures the controller that others use, too."""
     yield remote_of_module
-    remote_of_module.release_pools()
+    remote_of_module.empty()
 
 
 @pytest.fixture

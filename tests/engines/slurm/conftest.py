@@ -71,9 +71,11 @@ def _controller_world(
     if "slurm" not in registry.installed_engines():
         _install(folder / "site", patch)
     made = SlurmControllerWorld(folder, cluster)
-    provide_records(made.data)
-    yield made
-    made.close()
+    try:
+        provide_records(made.data)
+        yield made
+    finally:
+        made.close()
 
 
 @pytest.fixture

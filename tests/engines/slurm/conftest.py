@@ -12,14 +12,13 @@ import pytest
 
 sys.path.insert(0, os.fspath(Path(__file__).parents[2] / "faults"))
 
-from slurm_controller import SlurmControllerWorld
+from slurm_controller import PATIENCE, SlurmControllerWorld
 from world import ROOT, surround
 from worlds.ssh import disk
 
 from jupyter_smx.engines import registry
 from jupyter_smx.testing.data_folder import provide_records
 from jupyter_smx.testing.eventually import eventually_blocking
-from jupyter_smx.testing.teardown import stop_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,9 +106,13 @@ def shared_controller(
     controller_of_module: SlurmControllerWorld, cluster: SlurmWorld
 ) -> Iterator[SlurmControllerWorld]:
     """Give the world of the module's controller; after the test it has no jobs and pools, and Slurm has none of it."""
+    user = controller_of_module.user.name
     yield controller_of_module
-    stop_hosts()
-    eventually_blocking(lambda: not cluster.jobs(user=controller_of_module.user.name), "no job is left", within=60.0)
+    try:
+        controller_of_module.empty()
+        eventually_blocking(lambda: not cluster.jobs(user=user), "no job is left", within=PATIENCE)
+    finally:
+        cluster.cancel_all(user)
 
 
 def _install(site: Path, patch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import functools
 import io
 import itertools
 import json
+import shutil
 import tarfile
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +104,14 @@ class Calls:
         found = await self("DescribeTrainingJob", TrainingJobName=name, agent=WAITER)
         assert found["TrainingJobStatus"] in FINAL
         return found
+
+    async def delete_all(self) -> None:
+        """Delete all jobs, which have ended, and empty the bucket: the names are free again."""
+        for kind in ("Training", "Processing"):
+            for row in (await self(f"List{kind}Jobs", MaxResults=100))[f"{kind}JobSummaries"]:
+                await self(f"Delete{kind}Job", **{f"{kind}JobName": row[f"{kind}JobName"]})
+        for path in self.bucket.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def check(members: dict[str, Any], shape: Any) -> None:

@@ -17,7 +17,7 @@ from jupyter_smx.aws.sagemaker.service import make_service
 from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.testing.data_folder import provide_data_folder
-from jupyter_smx.testing.teardown import stop_everything
+from jupyter_smx.testing.teardown import stop_everything, stop_jobs
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -61,9 +61,15 @@ async def calls(data_folder: Path) -> AsyncIterator[Calls]:
 
 @pytest.fixture
 async def shared_calls(shared_data_folder: Path) -> AsyncIterator[Calls]:
-    """Call operations where other tests of the file have jobs, too: for a test that lists no jobs and keeps no pool."""
+    """Call operations of a controller that other tests of the file use, too: for a test that keeps no pool.
+
+    All jobs and objects are deleted at the end, since the next test, or the same one once more, may use their names.
+    """
     async with _serve(shared_data_folder) as made:
         yield made
+        with closing(autostart.client()) as client:
+            stop_jobs(client)
+        await made.delete_all()
 
 
 @asynccontextmanager

@@ -50,22 +50,22 @@ async def test_a_job_of_an_estimator_runs_and_is_described(shared_calls: Calls) 
 
 async def test_a_name_is_given_once_and_a_repeated_call_creates_one_job(shared_calls: Calls) -> None:
     """Cases 3, 7, 9 and 72."""
-    request = shared_calls.training("sk-2", THREE_LINES)
+    request = shared_calls.training("once-2", THREE_LINES)
     first = await shared_calls("CreateTrainingJob", call="one", **request)
     assert await shared_calls("CreateTrainingJob", call="one", **request) == first
     code, text = await shared_calls.error("CreateTrainingJob", call="two", **request)
     assert code == "ResourceInUse"
     assert text == (
         "Training job names must be unique within an AWS account and region, and a training job with this name "
-        "already exists (arn:aws:sagemaker:us-east-1:000000000000:training-job/sk-2)"
+        "already exists (arn:aws:sagemaker:us-east-1:000000000000:training-job/once-2)"
     )
     assert (await shared_calls.error("CreateTrainingJob", call="one", **{**request, "RoleArn": f"{ROLE}2"}))[0] == code
-    await shared_calls.end("sk-2")
-    rejected = await shared_calls.error("StopTrainingJob", TrainingJobName="sk-2")
+    await shared_calls.end("once-2")
+    rejected = await shared_calls.error("StopTrainingJob", TrainingJobName="once-2")
     assert rejected[0] == "ValidationException"
     assert "The request was rejected because the training job is in status Completed" in rejected[1]
     for operation in ("DescribeTrainingJob", "StopTrainingJob"):
-        for name in ("nope", "sk"):  # the controller would find the second
+        for name in ("nope", "once"):  # the controller would find the second
             unknown = await shared_calls.error(operation, TrainingJobName=name)
             assert unknown == ("ValidationException", "Requested resource not found.")
 

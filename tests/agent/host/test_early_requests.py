@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 from far_side import Agent, Client
 
+from jupyter_smx.agent.system.files import short_path
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -60,11 +62,12 @@ def early(host_folder: Callable[..., Path], tmp_path: Path) -> Iterator[Early]:
     try:
         eventually_blocking(lambda: listens(folder / "agent.sock"), within=30.0)
         agent = Agent(folder, process)
-        yield Early(agent, gate)
-        agent.client.close()
+        with closing(agent.client):
+            yield Early(agent, gate)
     finally:
         process.kill()
         process.wait()
+        short_path.remove_link(os.fspath(folder))  # as an engine does for an agent that was killed
 
 
 def test_a_job_runs_as_soon_as_the_first_zygote_is_up(early: Early) -> None:

@@ -101,8 +101,8 @@ def test_a_controller_that_is_killed_leaves_metrics_that_the_next_one_goes_on_wi
 
 
 @pytest.mark.usefixtures("shared")
-def test_the_second_run_of_the_same_code_says_how_long_it_will_take(eventually_blocking: Any) -> None:
-    code = "import time\ntime.sleep(3)"
+def test_the_second_run_of_the_same_code_says_how_long_it_will_take(tmp_path: Path, eventually_blocking: Any) -> None:
+    code = f"import time\ntime.sleep(3)\n# {tmp_path}"  # its own: an earlier run of the test counts, too
     smx.train("pass", keep_alive="1m").wait(30)
     first = smx.train(code, keep_alive="1m")
     client = session.current_session().client

@@ -70,7 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """Look for no garbage among what is collected: all of it stays. Write the bytecode of tests, for the next run.
+    """Look for no garbage among what is collected: all of it stays. Write the bytecode
+    of tests and of all that they import, for the next run.
 
     Under PYTHONDONTWRITEBYTECODE each worker of each run would rewrite the assertions of all files again. Runs without
     pytest's cache keep nothing: those of ``mutation.py`` change a module faster than its bytecode shows.

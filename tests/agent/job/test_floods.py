@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,8 +37,9 @@ def resident(agent: Agent, row: str) -> int:
 
 def test_a_hundred_megabytes_without_a_newline_pass_through_a_small_agent(agent: Agent) -> None:
     agent.run("print('warm')")
-    maps = Path(f"/proc/{agent.process.pid}/maps")
-    eventually_blocking(lambda: "_hashlib" in maps.read_text(), "it has loaded what only later jobs need")
+    if "_hashlib" not in sys.builtin_module_names:  # else no file shows that it is loaded
+        maps = Path(f"/proc/{agent.process.pid}/maps")
+        eventually_blocking(lambda: "_hashlib" in maps.read_text(), "hashlib: the last of startup.AFTER_START")
     before = resident(agent, "VmRSS")
     source = f"""
 import hashlib, os

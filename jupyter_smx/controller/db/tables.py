@@ -89,14 +89,14 @@ class Statement:
     """A statement with named parameters."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self.text = text
 
     def run(self, on: sqlite3.Connection, **values: object) -> sqlite3.Cursor:
         """Run it on a connection, with a value for each of its parameters; values without one are ignored.
 
         :raises sqlite3.Error: an error of the driver.
         """
-        return on.execute(self._text, values)
+        return on.execute(self.text, values)
 
 
 WRITE_VERSION = Statement("INSERT INTO alembic_version (version_num) VALUES (:version)")
@@ -104,8 +104,8 @@ READ_EPOCH = Statement("SELECT epoch FROM meta")
 BUMP_EPOCH = Statement("UPDATE meta SET epoch = epoch + 1")
 READ_CLOCK = Statement("SELECT boot, apart FROM meta")
 KEEP_CLOCK = Statement("UPDATE meta SET boot = :boot, apart = :apart")
-# A job is live in two statuses (tests compare them with model.status). To write a column that never changes would write
-# the pages of its index, too.
+# A job is live in two statuses: a test compares those of all statements here with model.status. To write a column that
+# never changes would write the pages of its index, too.
 UPSERT_JOB = Statement(
     "INSERT INTO jobs (id, name, base_name, created_at, status, state, cluster, lease, summary, record)"
     " VALUES (:id, :name, :base_name, :created_at, :status, :state, :cluster, :lease, :summary, :record)"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sqlite3
 import stat
 import subprocess
@@ -57,8 +58,17 @@ def test_the_versions_together_make_the_tables_of_a_new_file(path: Path, tmp_pat
 
 def test_the_statements_name_the_statuses_of_live_jobs_and_the_state_of_ended_clusters() -> None:
     live = sorted({status_of(step).value for step in SecondaryStatus if not is_final(step)})
-    assert live == ["InProgress", "Stopping"]
-    assert ClusterState.TERMINATED.value == "Terminated"
+    ended = ClusterState.TERMINATED.value
+    statements = {name: value for name, value in vars(tables).items() if isinstance(value, tables.Statement)}
+    literals = {name: re.findall(r"'(\w*)'", statement.text) for name, statement in statements.items()}
+    assert {name: words for name, words in literals.items() if words} == {
+        "UPSERT_JOB": live,
+        "DELETE_JOB": live,
+        "LIVE_JOBS": live,
+        "UPSERT_CLUSTER": [ended, ended],
+        "LIVE_CLUSTERS": [ended],
+        "CLUSTERS_WITHOUT_USAGE": [ended],
+    }
 
 
 def test_records_of_a_newer_version_are_refused_untouched(store: Store, path: Path) -> None:

@@ -25,26 +25,23 @@ print(json.dumps({os.path.relpath(path, top): open(path).read() for path in foun
 """
 
 
-@pytest.fixture
-def agent(shared_agent: Agent) -> Agent:
-    """Give the agent of the module."""
-    return shared_agent
-
-
-ISOLATION = pytest.mark.parametrize("isolated", [True, False], ids=["a world of its own", "variables"])
+ISOLATION = pytest.mark.parametrize("mounts", [True, False], ids=["a world of its own", "variables"])
 """A host that mounts, and one that does not."""
 
 
 @pytest.fixture
-def host(isolated: bool, shared_agent: Agent, shared_isolated: Agent) -> Agent:
-    """Give the agent of the module with or without a world of its own."""
-    return shared_isolated if isolated else shared_agent
+def host(mounts: bool, shared_agent: Agent, _isolated_of_module: Agent, request: pytest.FixtureRequest) -> Agent:
+    """Give the agent of the module with or without a world of its own. Only the first needs namespaces.
+
+    Both are arguments, so that they start before the test: what starts in a test must end in it.
+    """
+    return request.getfixturevalue("shared_isolated") if mounts else shared_agent
 
 
 @pytest.fixture
-def empty_host(isolated: bool, start_agent: Callable[..., Agent], request: pytest.FixtureRequest) -> Agent:
+def empty_host(mounts: bool, start_agent: Callable[..., Agent], request: pytest.FixtureRequest) -> Agent:
     """Give an agent that has fetched nothing, with or without a world of its own."""
-    return request.getfixturevalue("own_isolated") if isolated else start_agent()
+    return request.getfixturevalue("own_isolated") if mounts else start_agent()
 
 
 @pytest.fixture
@@ -97,10 +94,10 @@ def test_each_host_gets_every_n_th_object_and_perhaps_none(start_agent: Callable
     assert len(full.read_keys()) == 4, "no host fetches what is another's"
 
 
-def test_the_config_file_tells_mode_and_distribution(agent: Agent, full: Bucket) -> None:
+def test_the_config_file_tells_mode_and_distribution(shared_agent: Agent, full: Bucket) -> None:
     look = "import json, os; print(open(os.environ['SM_INPUT_CONFIG_DIR'] + '/inputdataconfig.json').read())"
     channels = wish("s3://bucket/d/", distribution="ShardedByS3Key", mode="FastFile")
-    record = agent.run(look, channels=channels, environment=full.environment)
+    record = shared_agent.run(look, channels=channels, environment=full.environment)
     told = json.loads(record["text"])["train"]
     assert (told["TrainingInputMode"], told["S3DistributionType"]) == ("FastFile", "ShardedByS3Key")
     assert "so it was copied, as in File mode" in record["notes"][0]
@@ -116,17 +113,17 @@ def test_a_manifest_is_never_mounted_and_the_record_says_so(host: Agent, full: B
     assert record["inputs"][0]["method"] == "content"
 
 
-def test_a_manifest_brings_what_it_names(agent: Agent, full: Bucket) -> None:
+def test_a_manifest_brings_what_it_names(shared_agent: Agent, full: Bucket) -> None:
     full.put("list.manifest", json.dumps([{"prefix": "s3://bucket/d/"}, "train/a", "test"]))
     channels = wish("s3://bucket/list.manifest", data_type="ManifestFile")
-    seen = agent.json(SEE, channels=channels, environment=full.environment)
+    seen = shared_agent.json(SEE, channels=channels, environment=full.environment)
     assert seen == {"d/train/a": "d/train/a", "d/test": "d/test"}
 
 
-def test_a_manifest_of_an_object_that_is_not_there_is_refused(agent: Agent, full: Bucket) -> None:
+def test_a_manifest_of_an_object_that_is_not_there_is_refused(shared_agent: Agent, full: Bucket) -> None:
     full.put("list.manifest", json.dumps([{"prefix": "s3://bucket/d/"}, "train/no"]))
     channels = wish("s3://bucket/list.manifest", data_type="ManifestFile")
-    record = agent.run("pass", channels=channels, environment=full.environment)
+    record = shared_agent.run("pass", channels=channels, environment=full.environment)
     assert (record["cause"], record["exit_code"]) == ("refused", None)
     assert "the bucket, object or server does not exist" in record["errors"][0]
 
@@ -147,14 +144,14 @@ def test_a_manifest_of_an_object_that_is_not_there_is_refused(agent: Agent, full
     ],
 )
 def test_what_cannot_be_had_is_said_with_its_cure(
-    agent: Agent, full: Bucket, source: str, changes: dict[str, str], said: str
+    shared_agent: Agent, full: Bucket, source: str, changes: dict[str, str], said: str
 ) -> None:
-    record = agent.run("pass", channels=wish(source), environment={**full.environment, **changes})
+    record = shared_agent.run("pass", channels=wish(source), environment={**full.environment, **changes})
     assert record["cause"] == "refused"
     assert record["errors"][0].startswith("channel train: "), record["errors"]
     assert said in record["errors"][0]
     assert "wJalr" not in json.dumps(record), "no secret is told"
-    agent.serves()
+    shared_agent.serves()
 
 
 @ISOLATION
@@ -194,10 +191,10 @@ def test_a_python_that_lacks_the_package_of_a_store_gives_way_to_one_that_has_it
     assert host.json(SEE, channels=wish("s3://bucket/d/test"), environment=full.environment) == {"test": "d/test"}
 
 
-def test_a_job_that_is_stopped_while_objects_come_leaves_no_courier(agent: Agent, full: Bucket) -> None:
+def test_a_job_that_is_stopped_while_objects_come_leaves_no_courier(shared_agent: Agent, full: Bucket) -> None:
     for number in range(200):
         full.put(f"many/{number}", "x" * 10_000)
-    job, lease = agent.start(SEE, channels=wish("s3://bucket/many/"), environment=full.environment)
-    agent.stop(job, lease)
-    assert agent.end_of(job)["cause"] == "stopped"
-    agent.serves()
+    job, lease = shared_agent.start(SEE, channels=wish("s3://bucket/many/"), environment=full.environment)
+    shared_agent.stop(job, lease)
+    assert shared_agent.end_of(job)["cause"] == "stopped"
+    shared_agent.serves()

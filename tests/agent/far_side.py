@@ -121,6 +121,7 @@ class Agent:
         self.client = self.connect()
         self.greeting = self.client.ask("hello", protocol=1, epoch=1)
         self.leases = itertools.count(1)
+        self.last: tuple[str, int] | None = None
 
     def connect(self) -> Client:
         return Client(self.folder / "agent.sock")
@@ -130,7 +131,7 @@ class Agent:
 
     def start(self, source: str, **fields: Any) -> tuple[str, int]:
         """Start a job; gives id and lease."""
-        job, lease = secrets.token_hex(8), next(self.leases)
+        self.last = job, lease = secrets.token_hex(8), next(self.leases)
         answer = self.client.ask("run", job=job, lease=lease, spec=self.spec(source, **fields))
         assert answer["ok"], answer
         return job, lease
@@ -177,6 +178,17 @@ class Agent:
 
     def stop(self, job: str, lease: int, grace: float = 5.0, cause: str = "stopped") -> None:
         assert self.client.ask("stop", job=job, lease=lease, grace=grace, cause=cause)["ok"]
+
+    def end_last_job(self) -> None:
+        """Stop the last job if it still runs, because its test failed, and wait for its end."""
+        if self.last is not None:
+            job, lease = self.last
+            stop = {"job": job, "lease": lease, "grace": 0.0, "cause": "stopped"}
+
+            def has_ended() -> bool:
+                return self.client.ask("stop", **stop).get("phase", "ended") == "ended"  # no phase: it never started
+
+            eventually_blocking(has_ended, "the end of the last job", within=PATIENCE)
 
     def mark(self) -> str:
         description = json.loads((self.folder / "host.json").read_text())
@@ -339,6 +351,13 @@ def agent(start_agent: Callable[..., Agent]) -> Agent:
     return start_agent()
 
 
+def ready_for_next_test(agent: Agent) -> None:
+    """Leave an agent that several tests share without a job and without events."""
+    assert agent.process.poll() is None
+    agent.end_last_job()
+    agent.client.events.clear()
+
+
 @pytest.fixture(scope="module")
 def _agent_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     folder = tmp_path_factory.mktemp("shared") / "host"
@@ -351,10 +370,9 @@ def _agent_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent
 
 @pytest.fixture
 def shared_agent(_agent_of_module: Agent) -> Iterator[Agent]:
-    """Give an agent like ``agent`` that serves all tests of the module. They only run jobs, to their ends."""
+    """Give an agent like ``agent`` that serves all tests of the module. They only run and stop jobs."""
     yield _agent_of_module
-    assert _agent_of_module.process.poll() is None
-    _agent_of_module.client.events.clear()
+    ready_for_next_test(_agent_of_module)
 
 
 @pytest.fixture(scope="module")
@@ -390,8 +408,7 @@ def shared_isolated(_isolated_of_module: Agent) -> Iterator[Agent]:
     """Give an agent like ``isolated`` that serves all tests of the module."""
     _skip_without_namespaces(_isolated_of_module)
     yield _isolated_of_module
-    assert _isolated_of_module.process.poll() is None
-    _isolated_of_module.client.events.clear()
+    ready_for_next_test(_isolated_of_module)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from far_side import ready_for_next_test
 
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -99,8 +100,7 @@ def shared(hosts: dict[tuple[str, ...], Agent]) -> Iterator[Callable[..., Agent]
     """Return the host that imported these of the libraries; it serves other tests, too."""
     yield lambda *names: hosts[names]
     for agent in hosts.values():
-        assert agent.process.poll() is None
-        agent.client.events.clear()
+        ready_for_next_test(agent)
 
 
 def found(record: dict[str, Any]) -> dict[str, Any]:

@@ -46,6 +46,7 @@ NESTED += "print(subprocess.Popen(command, start_new_session=True, stdout=sys.st
 signal.signal(signal.SIGTERM, heard)
 children = [start("child"), start("session", start_new_session=True)]
 orphan = int(subprocess.run([sys.executable, "-c", NESTED, CHILD], check=True, stdout=subprocess.PIPE).stdout)
+print("script is on", flush=True)
 while True: signal.pause()
 """
 NAMES = ("child", "session", "orphan")
@@ -55,7 +56,7 @@ NAMES = ("child", "session", "orphan")
 def test_everything_that_a_job_started_hears_the_polite_signal_once(agent: Agent, cause: str) -> None:
     limit = {"max_run": 3, "grace": 20} if cause == "max_runtime" else {}
     job, lease = agent.start(FAMILY, **limit)
-    for name in NAMES:
+    for name in (*NAMES, "script"):
         agent.wait_for_log(job, f"{name} is on")
     if cause != "max_runtime":
         agent.stop(job, lease, grace=20.0, cause=cause)

@@ -52,11 +52,22 @@ def listens(path: Path) -> bool:
 
 
 @pytest.fixture
-def early(host_folder: Callable[..., Path], tmp_path: Path) -> Iterator[Early]:
-    folder, gate = host_folder(), tmp_path / "gate"
-    os.mkfifo(gate)
+def gate(tmp_path: Path) -> Path:
+    path = tmp_path / "gate"
+    os.mkfifo(path)
+    return path
+
+
+@pytest.fixture
+def environment(gate: Path, tmp_path: Path) -> dict[str, str]:
+    """Give the variables of an agent whose zygotes wait at the gate."""
     (tmp_path / "sitecustomize.py").write_text(WAITS)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]), "GATE": str(gate)}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]), "GATE": str(gate)}
+
+
+@pytest.fixture
+def early(host_folder: Callable[..., Path], gate: Path, environment: dict[str, str]) -> Iterator[Early]:
+    folder = host_folder()
     words = [sys.executable, "-m", "jupyter_smx.agent", "serve", os.fspath(folder)]
     process = subprocess.Popen(words, env=environment)
     try:
@@ -101,6 +112,18 @@ def test_a_job_whose_stream_was_closed_meanwhile_does_not_start(early: Early) ->
     assert later.ask("run", job="b" * 16, lease=2, spec=early.agent.spec("print('there')"))["ok"]
     assert [*later.ask("hello", protocol=1, epoch=2)["jobs"]] == ["b" * 16]
     later.close()
+
+
+IMPATIENT = "from jupyter_smx.agent import __main__, startup; startup._ZYGOTE_LIMIT = 0.5; __main__.main()"
+
+
+def test_a_host_whose_first_zygote_does_not_come_up_ends_and_says_so(
+    host_folder: Callable[..., Path], environment: dict[str, str]
+) -> None:
+    words = [sys.executable, "-c", IMPATIENT, "serve", os.fspath(host_folder())]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert "its first zygote did not come up within 0.5 s" in done.stderr
 
 
 EARLY_SIGNAL = """

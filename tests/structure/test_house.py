@@ -20,8 +20,10 @@ CLOCK_CALLS = {("time", "time"), ("datetime", "now"), ("datetime", "utcnow")}
 
 BORDERS = {
     "jupyter_smx/agent/code/execute.py": "the user's code, its exceptions, its hooks, and what pickles it",
+    "jupyter_smx/agent/forkserver/spawn.py": "a forked process must not go on as a second agent",
     "jupyter_smx/agent/forkserver/job_process.py": "a forked process must not go on as a second zygote",
     "jupyter_smx/agent/stores/fsspec_worker.py": "a library for a store may raise anything, and each is an answer",
+    "jupyter_smx/agent/startup.py": "loading a damaged archive may raise anything, and ends the host",
     "jupyter_smx/agent/host/host.py": "nobody comes to a host's end twice, and a deadline is an end",
     "jupyter_smx/agent/system/processes/forked_task.py": "a forked process must not go on as a second agent",
     "jupyter_smx/agent/job/job.py": "whatever a job left behind or wrote about itself, its record must come",

@@ -47,10 +47,7 @@ function withJitter(pause: number, random: number): number {
   return pause * (0.75 + random / 2);
 }
 
-/**
- * Return true if an event is a reason to poll now. After a failure most are not, as many may come in a second; but of
- * a hidden page they are, which does not poll by itself.
- */
+/** Return true if an event is a reason to poll now: after a failure few are, unless a hidden page cannot poll. */
 export function shouldPollOnEvent(
   failure: IRequestFailure | null,
   kind: unknown,

@@ -10,12 +10,7 @@ export const CHANGE_SCHEMA = 'https://events.jupyter.org/jupyter_smx/change/v1';
 /** What to read: nothing, what changed after the number of the state, or the whole list. */
 export type Read = 'nothing' | 'changes' | 'list';
 
-/**
- * Return what to read after an event. After a failure most events are no reason to read: many may come in a second.
- *
- * A hidden page reads only what notifications tell: a running job changes about once a second, and each change would
- * cost a request that no user sees.
- */
+/** A hidden page reads only what notifications tell: a running job changes about once a second. */
 export function readAfterEvent(event: Event.Emission, state: IState, isHidden: boolean): Read {
   const isReason =
     event.schema_id === CHANGE_SCHEMA && shouldPollOnEvent(state.failure, event.kind, isHidden);
@@ -29,7 +24,7 @@ export function readAfterEvent(event: Event.Emission, state: IState, isHidden: b
   return isNews || state.connectionStatus !== 'ready' ? 'changes' : 'nothing';
 }
 
-/** Return true if an event is about more than progress: a new job, a new status, a pool, or a reset. */
+/** Return true if an event is about more than progress. */
 function isStatusChange(event: Event.Emission, state: IState): boolean {
   if (event.kind !== 'job' || typeof event.id !== 'string') {
     return true;

@@ -78,7 +78,6 @@ export async function startNotifier(options: INotifyOptions): Promise<INotificat
   return { notifier, permissionPrompt };
 }
 
-/** Read what an event of a hidden tab's own connection announces. */
 function onEvent(event: Event.Emission, model: IJobsModel): void {
   const read = readAfterEvent(event, model.state, true);
   if (read === 'list') {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import os
@@ -131,7 +132,8 @@ class Loop:
     def _keep_early(self, number: int, _frame: object) -> None:
         """Keep a signal that comes before the loop runs; from then on the system reports each by the descriptor."""
         if not self._running:
-            self._wake_out.send(bytes([number]))
+            with contextlib.suppress(OSError):  # full of others, or closed after the loop
+                self._wake_out.send(bytes([number]))
 
     def _signals(self) -> None:
         try:

@@ -46,7 +46,7 @@ AFTER_START = (
 )
 """Modules that jobs need for inputs and at their ends; a job that needs one earlier loads it itself."""
 _ZYGOTE_LIMIT = 300.0
-"""Seconds within which the first zygote comes up: the controller sends jobs before, and they would wait for ever."""
+"""Seconds within which the first zygote comes up: the controller sends jobs before, which wait for it."""
 _START = 0.25
 """Seconds after which a host has time for what the start of its first job need not wait for, on few CPUs."""
 

@@ -181,8 +181,7 @@ class ControllerServer:
         _log.info("controller started: pid=%d epoch=%d socket=%s", os.getpid(), self.store.epoch, listen_socket.path)
         self._retention.begin()
         loop_task = asyncio.create_task(self._reconcile_loop(listen_socket), name="reconcile loop")
-        # What is loaded now stays; the collector need not look at it again and again, not even once: there is
-        # hardly any garbage among it.
+        # What is loaded now stays, and hardly any of it is garbage: the collector need never look at it.
         gc.freeze()
         gc.enable()
         ends = [

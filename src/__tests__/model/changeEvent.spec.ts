@@ -21,7 +21,7 @@ describe('after an event', () => {
     expect(read({ kind: 'pool', id: 'pool-1', seq: 'text' })).toBe('nothing');
   });
 
-  it('the whole list is read if the numbers begin anew', () => {
+  it('the whole list is read if the numbers begin again', () => {
     expect(read({ kind: 'reset', seq: 0 })).toBe('list');
     expect(read({ kind: 'reset', seq: 0 }, true)).toBe('list');
   });

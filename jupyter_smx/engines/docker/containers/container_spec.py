@@ -47,9 +47,9 @@ _START = (
 )
 """Code that runs the agent of the archive in its first word, as ``python ARCHIVE`` does.
 
-The archive takes the place of the working folder, which an isolated Python has not among its paths.
-
 That loads ``runpy`` first, which takes half as long as an interpreter needs to start.
+
+The archive takes the place of the working folder, which an isolated Python has not among its paths.
 """
 BRIDGE = "bridge"
 """Docker's name for its default network, and for the driver of all of them."""

@@ -126,8 +126,11 @@ def cancel(jobs: Sequence[str]) -> str:
 
 
 def cancel_by_force(jobs: Sequence[str]) -> str:
-    """Kill all processes of jobs at once."""
-    return shlex.join(["scancel", "--quiet", "--full", "--signal=KILL", *jobs])
+    """Kill all processes of jobs at once.
+
+    Without ``--quiet``: ``scancel`` with a signal then ends with 1 and no message for a job that has ended.
+    """
+    return shlex.join(["scancel", "--full", "--signal=KILL", *jobs])
 
 
 def on_node(job: str, component: int | None, node: str, command: str, *, pty: bool = False) -> str:

@@ -196,7 +196,11 @@ class FakeSlurm:
         for job in self.jobs:
             if str(job.id) in ids and job.state in ("PENDING", "RUNNING"):
                 job.state = self.cancelled_state
-        return Completed(0, b"", "")
+        ended = [job for job in self.jobs if str(job.id) in ids and job.state not in ("PENDING", "RUNNING")]
+        if "--signal=KILL" not in command or not ended:
+            return Completed(0, b"", "")
+        told = "" if "--quiet" in command else f"Kill job error on job id {ended[0].id}: Invalid job id specified"
+        return Completed(1, b"", told and f"scancel: error: {told}")
 
     def _srun(self, command: str, data: bytes) -> Completed:
         words = shlex.split(command)

@@ -16,6 +16,7 @@ from jupyter_smx.engines.slurm.partition_store import PartitionStore
 from jupyter_smx.engines.slurm.queue_watch import BURST, SPACING
 from jupyter_smx.engines.slurm.record import AllocationRecord
 from jupyter_smx.engines.slurm.submission import BatchJob, Group
+from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.testing.simulation.simulated_time import SimulatedLoop
 
@@ -116,6 +117,16 @@ def test_a_hundred_clusters_that_end_one_after_the_other_share_their_questions(c
     loop.pass_time(2 * SPACING)
     assert all(end.done() for end in ends)
     assert slurm.calls["squeue"] <= most_questions(loop.now)
+
+
+def test_a_job_that_does_not_end_in_time_is_killed_and_named(clusters: Clusters) -> None:
+    slurm, loop = clusters.slurm, clusters.loop
+    loop.run(clusters.wait(CLUSTERS[0]))
+    slurm.cancelled_state = "COMPLETING"
+    with pytest.raises(UnavailableError, match="Slurm still ends the job 1") as told:
+        loop.run(clusters.cancel(CLUSTERS[0]))
+    assert told.value.transient
+    assert slurm.calls["scancel"] == 2, "at once, and by force in the middle"
 
 
 def test_clusters_start_soon_after_slurm_grants_them(clusters: Clusters) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from worlds.ssh import disk
 
 from jupyter_smx.engines.slurm import parsers
 from jupyter_smx.engines.slurm.engine import SlurmEngine
+from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.testing import process_scan
 from jupyter_smx.testing.eventually import eventually
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import ClusterRequest
 
 NODE_FOLDER = f"/tmp/jupyter_smx-{disk.UID}"  # noqa: S108 - on the nodes
+_LONG_END = 120.0
+"""Seconds that the end of a job takes at most: Slurm repeats a message to a node, and waits for output, after 60."""
 
 
 class SlurmHarness(RemoteHarness):
@@ -90,12 +94,21 @@ class SlurmHarness(RemoteHarness):
         engine = self.new_engine()
         shared = self.shared_handle.cluster if self.shared_handle else ""
         for cluster in {*engine._records.live()} - {shared}:
-            await engine.release(Handle(engine=engine.name, cluster=cluster))
+            released = partial(self._is_released, engine, Handle(engine=engine.name, cluster=cluster))
+            await eventually(released, "it is released", within=_LONG_END)
         for place in self.folder.glob("forgotten-*"):
             for seen in process_scan.cluster_processes(place.name.removeprefix("forgotten-")):
                 process_scan.kill_and_wait(seen.pid)
             place.rename(self.folder / f"ended-{place.name}")
-        await eventually(lambda: not self._other_jobs(shared), "no job is left", within=30)
+        await eventually(lambda: not self._other_jobs(shared), "no job is left", within=_LONG_END)
+
+    async def _is_released(self, engine: SlurmEngine, handle: Handle) -> bool:
+        """Release a cluster, which a controller repeats while Slurm still ends its job; return True if it has."""
+        try:
+            await engine.release(handle)
+        except UnavailableError:
+            return False
+        return True
 
     def _other_jobs(self, shared: str) -> list[str]:
         return [name for name in self.world.jobs() if not (shared and name.endswith(shared))]

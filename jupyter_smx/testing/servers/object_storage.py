@@ -106,9 +106,12 @@ class Bucket:
         }
 
     def put(self, key: str, content: str) -> None:
+        """Write an object at once: the server would read an empty one from a file that is being written."""
         path = self.folder / key
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
+        new = self.folder.parent.with_suffix(".new")
+        new.write_text(content)
+        new.replace(path)
 
     def read_keys(self) -> list[str]:
         """List the keys whose content was asked for so far, sorted."""

@@ -286,6 +286,18 @@ def test_the_operator_names_interpreters_of_images(root: Path) -> None:
     assert found.notes[0].endswith("runs the Python conda:sk12 in its place.")
 
 
+def test_an_interpreter_that_stands_for_an_image_without_a_script_runs_its_program(root: Path) -> None:
+    algorithm = {"TrainingImage": KMEANS, "TrainingInputMode": "File", "ContainerArguments": ["--fast"]}
+    request = a_request(AlgorithmSpecification=algorithm, HyperParameters={"k": "10"})
+    found = translate(request, root, images=(ImageRule(pattern="kmeans", python="conda:own"),))
+    assert (found.python, found.code.command) == ("conda:own", ("train", "--fast"))
+    assert found.hyperparameters == {"k": "10"}
+    on_docker = translate(
+        request, root, engine="docker", has_images=True, images=(ImageRule(pattern="kmeans", python="conda:own"),)
+    )
+    assert (on_docker.python, on_docker.code.command) == ("", ())
+
+
 @pytest.mark.parametrize(
     ("image", "packages"),
     [

@@ -102,6 +102,11 @@ def matching_packages(uri: str) -> tuple[str, ...]:
     return (*words, *(("numpy<2",) if is_old else ()))
 
 
+def find_rule(uri: str, rules: Iterable[ImageRule]) -> ImageRule | None:
+    """Return the first rule that matches an image; None without one."""
+    return next((rule for rule in rules if re.search(rule.pattern, uri)), None)
+
+
 def choose_interpreter(uri: str, rules: Iterable[ImageRule], *, match: bool = False) -> ImageChoice:
     """Return what a job with a script runs on an engine without images.
 
@@ -109,7 +114,7 @@ def choose_interpreter(uri: str, rules: Iterable[ImageRule], *, match: bool = Fa
 
     :raises AwsError: nothing here can stand for the image.
     """
-    rule = next((rule for rule in rules if re.search(rule.pattern, uri)), None)
+    rule = find_rule(uri, rules)
     if rule is not None:
         return ImageChoice(python=rule.python, note=f"Image {uri}: runs the Python {rule.python} in its place.")
     name = repository(uri)
@@ -143,5 +148,6 @@ def built_in_error(uri: str) -> AwsError:
     """Return the refusal of a built-in algorithm."""
     return validation_error(
         f"The image {uri} is a built-in algorithm of SageMaker: there is no script that could run here. Use an "
-        "estimator with a script, or go back to AWS with `%smx aws off`."
+        "estimator with a script, name a Python whose folder has a program `train` (c.SmxAws.images), or go back to "
+        "AWS with `%smx aws off`."
     )

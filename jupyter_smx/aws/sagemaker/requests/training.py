@@ -15,7 +15,13 @@ from msgspec.structs import replace
 from jupyter_smx.aws.sagemaker.errors import validation_error
 from jupyter_smx.aws.sagemaker.requests import field_rules
 from jupyter_smx.aws.sagemaker.requests.channels import PIPE, training_channel
-from jupyter_smx.aws.sagemaker.requests.images import ImageChoice, built_in_error, choose_interpreter, is_built_in
+from jupyter_smx.aws.sagemaker.requests.images import (
+    ImageChoice,
+    built_in_error,
+    choose_interpreter,
+    find_rule,
+    is_built_in,
+)
 from jupyter_smx.aws.sagemaker.requests.instance_types import choose_type, requested_hosts
 from jupyter_smx.aws.sagemaker.requests.s3_paths import local_path, read_file, split_uri
 from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest
@@ -49,6 +55,8 @@ _OF_THE_SDK = frozenset({DIRECTORY, PROGRAM, "sagemaker_container_log_level", "s
 """Hyperparameters of SDK 2 that the toolkit of the images keeps from the script."""
 _ESTIMATOR = "sagemaker_estimator_"
 _CHANNELS = "/opt/ml/input/data/"
+_IMAGE_PROGRAM = "train"
+"""Program of an image without an entry point and a script; that of an interpreter that stands for the image, too."""
 _RUNNERS: dict[str, Runner] = {
     "sagemaker_torch_distributed_enabled": "torchrun",
     "sagemaker_mpi_enabled": "mpi",
@@ -157,7 +165,8 @@ def _code(request: Mapping[str, Any], channels: tuple[Channel, ...], here: Trans
     parameters = request.get("HyperParameters") or {}
     program = decode_text(parameters.get(PROGRAM, ""))
     if not program:
-        return Code(arguments=words)
+        has_python = not here.has_images and find_rule(algorithm.get("TrainingImage") or "", here.images)
+        return Code(command=(_IMAGE_PROGRAM, *words)) if has_python else Code(arguments=words)
     place = decode_text(parameters.get(DIRECTORY, ""))
     return Code(source=_source(place, channels, here), entry_point=program)
 
@@ -194,7 +203,8 @@ def _image(request: Mapping[str, Any], code: Code, here: TranslationContext) -> 
         raise validation_error(
             f"AlgorithmSpecification: there is no script. The engine {here.engine} runs no images, so the program of "
             f"{uri or 'the image'} cannot be started. Pass {PROGRAM} and {DIRECTORY} in HyperParameters, as an "
-            "estimator with an entry_point does, or ContainerEntrypoint; or choose the engine docker."
+            "estimator with an entry_point does, or ContainerEntrypoint; or name a Python whose folder has a program "
+            "`train` (c.SmxAws.images), or choose the engine docker."
         )
     return choose_interpreter(uri, here.images, match=here.match_images) if uri else ImageChoice()
 

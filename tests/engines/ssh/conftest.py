@@ -1,6 +1,6 @@
-"""Connections to the machines of the test world, and a controller with hosts there, ``ssh_controller``.
+"""Connections to the machines of the test world, and controllers with hosts there.
 
-The first submission starts that controller.
+``ssh_controller`` is a test's own, which its first submission starts. ``shared_controller`` is that of the module.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,11 +67,10 @@ def configure(tmp_path: Path) -> Callable[[str], None]:
     return add
 
 
-@pytest.fixture
-def ssh_controller(
-    tmp_path: Path, ssh_world: SshWorld, monkeypatch: pytest.MonkeyPatch
+@contextmanager
+def _controller_world(
+    folder: Path, ssh_world: SshWorld, patch: pytest.MonkeyPatch, configuration: str = ""
 ) -> Iterator[SshControllerWorld]:
-    """Give a world whose controller reaches three machines, which have the agent; no controller runs yet."""
     options = {
         "program": os.fspath(ssh_world.bin / "ssh"),
         "connect_timeout": 2.0,
@@ -78,13 +78,13 @@ def ssh_controller(
         "machines": {machine.alias: {"slots": _SLOTS} for machine in ssh_world.machines},
     }
     text = "".join(f"c.SshEngine.{name} = {value!r}\n" for name, value in options.items())
-    surround(monkeypatch, tmp_path, f"{text}c.ControllerApp.grace = 0.5\n")
+    surround(patch, folder, f"{text}c.ControllerApp.grace = 0.5\n{configuration}\n")
     if "ssh" not in registry.installed_engines():
-        _install(tmp_path / "site", monkeypatch)
+        _install(folder / "site", patch)
     for machine in ssh_world.machines:
         machine.wipe()  # an earlier test may have left files and sessions there
         provide_agent(machine)
-    made = SshControllerWorld(tmp_path, ssh_world)
+    made = SshControllerWorld(folder, ssh_world)
     provide_records(made.data)
     yield made
     ssh_world.reset()
@@ -92,10 +92,52 @@ def ssh_controller(
 
 
 @pytest.fixture
-def empty_homes(ssh_controller: SshControllerWorld) -> None:
-    """Take the agent off the machines, for a test that is also about its way there."""
-    for machine in ssh_controller.machines:
-        machine.wipe()
+def ssh_controller(
+    tmp_path: Path, ssh_world: SshWorld, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SshControllerWorld]:
+    """Give a world whose controller reaches three machines, which have the agent; no controller runs yet."""
+    with _controller_world(tmp_path, ssh_world, monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def configuration_of_module() -> str:
+    """Give more lines of the configuration of the module's controller; a module may have some."""
+    return ""
+
+
+@pytest.fixture(scope="module")
+def controller_of_module(
+    tmp_path_factory: pytest.TempPathFactory, ssh_world_of_session: SshWorld, configuration_of_module: str
+) -> Iterator[SshControllerWorld]:
+    """Give a world with a controller that runs already."""
+    folder = tmp_path_factory.mktemp("module")
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        _controller_world(folder, ssh_world_of_session, patch, configuration_of_module) as made,
+    ):
+        made.controller()
+        yield made
+
+
+@pytest.fixture
+def shared_controller(controller_of_module: SshControllerWorld, ssh_world: SshWorld) -> Iterator[SshControllerWorld]:
+    """Give the world of the module's controller, for a test that neither ends nor configures it.
+
+    After the test it has no jobs and pools, and nothing runs on the machines.
+    """
+    for machine in ssh_world.machines:
+        provide_agent(machine)  # a test with a controller of its own has emptied their disks
+    yield controller_of_module
+    ssh_world.reset()
+    controller_of_module.empty()
+    controller_of_module.until_nothing_is_left()
+
+
+@pytest.fixture
+def empty_home(shared_controller: SshControllerWorld) -> None:
+    """Take the agent off machine one, for a test that is also about its way there; its connections end."""
+    shared_controller.world["one"].wipe()
 
 
 def _install(site: Path, patch: pytest.MonkeyPatch) -> None:

@@ -50,9 +50,9 @@ def message(job: Job) -> str:
 
 
 def test_requirements_are_installed_there_once_and_a_wrong_one_fails_the_job(
-    ssh_controller: SshControllerWorld, lines: tuple[str, ...]
+    shared_controller: SshControllerWorld, lines: tuple[str, ...]
 ) -> None:
-    world, one = ssh_controller, ssh_controller.world["one"]
+    world, one = shared_controller, shared_controller.world["one"]
     install_uv(one)
     body = "import alpha, beta, sys\nprint(beta.version, sys.prefix)"
     first = world.run(body, requirements=(*lines, "beta"))

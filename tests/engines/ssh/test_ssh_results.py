@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 MODEL = "open(os.environ['SM_MODEL_DIR'] + '/weights', 'w').write('x' * 1000)"
 
-BUSY = """
-import time
-_end = time.monotonic() + 2.5
-while time.monotonic() < _end:
+BUSY = """\
+while time.process_time() < 0.4:
     sum(range(10_000))
+while not os.path.exists(_home + "/{gate}"):
+    time.sleep(0.01)
 """
 
 
@@ -87,7 +87,7 @@ def test_the_usage_of_a_machine_is_shown_while_a_job_runs_and_is_in_its_record(
     ssh_controller: SshControllerWorld,
 ) -> None:
     client, gate = ssh_controller.client, ssh_controller.gate()
-    job = ssh_controller.submit(BUSY, gate=gate)
+    job = ssh_controller.submit(BUSY.format(gate=gate.name))
     job.until_it_says("begun")
 
     def memory() -> int | None:
@@ -95,6 +95,7 @@ def test_the_usage_of_a_machine_is_shown_while_a_job_runs_and_is_in_its_record(
         return usage.memory_bytes if usage else None
 
     eventually_blocking(memory, "the list of jobs has the memory of the job", within=PATIENCE)
+    eventually_blocking(lambda: len(client.usage(job.id).hosts[0].at) >= 2, "two samples are here", within=PATIENCE)
     gate.touch()
     assert job.wait().state.value == "Completed"
     usage = client.usage(job.id)

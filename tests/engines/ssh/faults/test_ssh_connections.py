@@ -16,9 +16,9 @@ FEW_SESSIONS = "MaxSessions 2"
 
 
 def test_a_stopped_sshd_keeps_nothing_from_an_open_connection_and_is_named_without_one(
-    ssh_controller: SshControllerWorld,
+    shared_controller: SshControllerWorld,
 ) -> None:
-    world, one = ssh_controller, ssh_controller.world["one"]
+    world, one = shared_controller, shared_controller.world["one"]
     world.run()
     one.stop_sshd()
     world.run()
@@ -30,18 +30,18 @@ def test_a_stopped_sshd_keeps_nothing_from_an_open_connection_and_is_named_witho
 
 
 @pytest.mark.parametrize("options", [(FEW_SESSIONS,), (NO_FORWARDING,), (FEW_SESSIONS, NO_FORWARDING)])
-@pytest.mark.usefixtures("empty_homes")
-def test_jobs_run_where_sshd_allows_little(ssh_controller: SshControllerWorld, options: tuple[str, ...]) -> None:
-    world, one = ssh_controller, ssh_controller.world["one"]
+@pytest.mark.usefixtures("empty_home")
+def test_jobs_run_where_sshd_allows_little(shared_controller: SshControllerWorld, options: tuple[str, ...]) -> None:
+    world, one = shared_controller, shared_controller.world["one"]
     one.set_sshd(*options)
     world.run("print('x' * 1_000_000)", keep_alive=600)
     assert world.run(keep_alive=0).why().startswith("Warm")
 
 
 def test_a_killed_connection_leaves_a_stale_socket_and_the_job_of_it_runs_on(
-    ssh_controller: SshControllerWorld,
+    shared_controller: SshControllerWorld,
 ) -> None:
-    world, one, gate = ssh_controller, ssh_controller.world["one"], ssh_controller.gate()
+    world, one, gate = shared_controller, shared_controller.world["one"], shared_controller.gate()
     running = world.submit(gate=gate)
     running.until_it_says("begun")
     assert masters(world, one)
@@ -52,9 +52,9 @@ def test_a_killed_connection_leaves_a_stale_socket_and_the_job_of_it_runs_on(
     assert (running.wait().state.value, running.runs()) == ("Completed", 1)
 
 
-@pytest.mark.usefixtures("empty_homes")
-def test_two_jobs_at_once_run_where_sshd_allows_least(ssh_controller: SshControllerWorld) -> None:
-    world, gate = ssh_controller, ssh_controller.gate()
+@pytest.mark.usefixtures("empty_home")
+def test_two_jobs_at_once_run_where_sshd_allows_least(shared_controller: SshControllerWorld) -> None:
+    world, gate = shared_controller, shared_controller.gate()
     world.world["one"].set_sshd(FEW_SESSIONS, NO_FORWARDING)
     first = world.submit(gate=gate)
     first.until_it_says("begun")

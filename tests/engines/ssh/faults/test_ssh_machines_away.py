@@ -41,27 +41,27 @@ def cut_off(world: SshControllerWorld, machine: Machine) -> None:
     break_connection(world, machine)
 
 
-def slots(**counts: int) -> str:
-    machines = {f"smx-{name}": {"slots": count} for name, count in counts.items()}
+@pytest.fixture(scope="module")
+def configuration_of_module() -> str:
+    machines = {f"smx-{name}": {"slots": 2} for name in ("one", "two", "three")}
     return f"c.SshEngine.machines = {machines}"
 
 
-def test_of_twelve_jobs_six_run_on_three_machines_with_two_slots_and_six_wait_in_turn(
-    ssh_controller: SshControllerWorld, configure: Callable[[str], None]
+def test_of_nine_jobs_six_run_on_three_machines_with_two_slots_and_three_wait_in_turn(
+    shared_controller: SshControllerWorld,
 ) -> None:
-    configure(slots(one=2, two=2, three=2))
-    world, gate = ssh_controller, ssh_controller.gate()
-    jobs = [world.submit(gate=gate, engine="ssh") for _ in range(12)]
+    world, gate = shared_controller, shared_controller.gate()
+    jobs = [world.submit(gate=gate, engine="ssh") for _ in range(9)]
 
     def waiting() -> list[str]:
         sentences = [job.why() for job in jobs]
         return sorted(found[1] for each in sentences if (found := re.match(r"Queued, position (\d)\.", each)))
 
     eventually_blocking(lambda: sum(job.runs() for job in jobs) == 6, "six run", within=PATIENCE)
-    eventually_blocking(lambda: waiting() == list("123456"), "six wait in turn", within=PATIENCE)
+    eventually_blocking(lambda: waiting() == list("123"), "three wait in turn", within=PATIENCE)
     assert [len(world.agents_of(machine)) for machine in world.machines] == [2, 2, 2]
     gate.touch()
-    assert [(job.wait().state.value, job.runs()) for job in jobs] == [("Completed", 1)] * 12
+    assert [(job.wait().state.value, job.runs()) for job in jobs] == [("Completed", 1)] * 9
 
 
 @pytest.mark.heavy("ssh")
@@ -105,8 +105,8 @@ def test_a_job_runs_on_through_an_outage_and_says_since_when_it_is_out_of_reach(
     assert numbers == list(range(len(numbers))), "no line is missing or there twice"
 
 
-def test_a_machine_that_is_off_is_waited_for_until_the_wait_is_over(ssh_controller: SshControllerWorld) -> None:
-    world, one = ssh_controller, ssh_controller.world["one"]
+def test_a_machine_that_is_off_is_waited_for_until_the_wait_is_over(shared_controller: SshControllerWorld) -> None:
+    world, one = shared_controller, shared_controller.world["one"]
     one.kill()
     began = time.monotonic()
     job = world.submit(spot=True, max_run=8, max_wait=8)

@@ -115,6 +115,17 @@ def shared_controller(
         cluster.cancel_all(user)
 
 
+@pytest.fixture
+def controller_of_login(
+    login: str, shared_controller: SlurmControllerWorld, request: pytest.FixtureRequest
+) -> SlurmControllerWorld:
+    """Give the controller of the module on the login node, and one of the test's own on a laptop."""
+    if login == "node":
+        return shared_controller
+    world: SlurmControllerWorld = request.getfixturevalue("slurm_controller")
+    return world
+
+
 def _install(site: Path, patch: pytest.MonkeyPatch) -> None:
     """Write what an installation made before this engine lacks."""
     installed = site / "slurm_engine-1.0.dist-info"

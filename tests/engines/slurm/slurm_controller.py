@@ -46,7 +46,10 @@ class SlurmControllerWorld(MachinesControllerWorld):
 
     def submissions(self) -> list[str]:
         """Name each job that Slurm got from this controller, once for each time."""
-        owner = (self.data / "engines" / "slurm" / "id").read_text()
+        path = self.data / "engines" / "slurm" / "id"
+        if not path.exists():
+            return []
+        owner = path.read_text()
         names = self.slurm.run("squeue --noheader --states=all --format=%j").split()
         return [name for name in names if submission.cluster_of(owner, name)]
 

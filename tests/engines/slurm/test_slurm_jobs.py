@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 from jupyter_smx.engines.slurm import parsers
 from jupyter_smx.model.spec.instance import InstanceGroup
 
@@ -23,17 +21,16 @@ print(json.dumps([config["current_host"], config["current_group_name"], groups])
 HOSTS = "import json, os\nprint(json.dumps([os.environ['SM_CURRENT_HOST'], json.loads(os.environ['SM_HOSTS'])]))"
 
 
-@pytest.mark.usefixtures("login")
-def test_a_job_runs_on_a_node_and_its_warm_pool_takes_the_next_one(slurm_controller: SlurmControllerWorld) -> None:
-    first = slurm_controller.run(WHERE, keep_alive=600)
+def test_a_job_runs_on_a_node_and_its_warm_pool_takes_the_next_one(controller_of_login: SlurmControllerWorld) -> None:
+    first = controller_of_login.run(WHERE, keep_alive=600)
     (where,) = [line for line in first.log().splitlines() if line.startswith("[")]
     name, uid = json.loads(where)
-    assert uid == slurm_controller.slurm.login.uid
-    job = slurm_controller.job_id()
-    second = slurm_controller.run(WHERE, keep_alive=600)
+    assert uid == controller_of_login.slurm.login.uid
+    job = controller_of_login.job_id()
+    second = controller_of_login.run(WHERE, keep_alive=600)
     assert second.why().startswith("Warm")
     assert json.dumps([name, uid]) in second.log()
-    assert slurm_controller.job_id() == job
+    assert controller_of_login.job_id() == job
 
 
 def test_the_time_limit_is_run_time_and_keep_alive_and_the_pool_says_when_it_ends(

@@ -27,11 +27,13 @@ while True: signal.pause()
 """
 
 
-def test_a_job_whose_allocation_is_cancelled_saves_its_work_and_says_so(slurm_controller: SlurmControllerWorld) -> None:
-    job = slurm_controller.submit(SAVES)
+def test_a_job_whose_allocation_is_cancelled_saves_its_work_and_says_so(
+    shared_controller: SlurmControllerWorld,
+) -> None:
+    job = shared_controller.submit(SAVES)
     job.until_it_says("ready")
     began = time.monotonic()
-    slurm_controller.slurm.run(f"scancel {slurm_controller.job_id()}", root=True)
+    shared_controller.slurm.run(f"scancel {shared_controller.job_id()}", root=True)
     record = job.wait()
     assert time.monotonic() - began < 5.0
     assert "saved" in job.log()
@@ -53,16 +55,16 @@ def test_a_job_gets_sigterm_before_its_allocation_ends(
     assert (record.state.value, "time limit" in record.failure_reason) == ("Failed", True), record.failure_reason
 
 
-def test_a_warm_pool_works_while_the_scheduler_is_away(slurm_controller: SlurmControllerWorld) -> None:
-    slurm_controller.run(keep_alive=600)
-    login = slurm_controller.slurm.login
-    slurm_controller.slurm.freeze_daemon(login, "slurmctld")
+def test_a_warm_pool_works_while_the_scheduler_is_away(shared_controller: SlurmControllerWorld) -> None:
+    shared_controller.run(keep_alive=600)
+    login = shared_controller.slurm.login
+    shared_controller.slurm.freeze_daemon(login, "slurmctld")
     try:
         begin = time.monotonic()
-        again = slurm_controller.run(keep_alive=600)
+        again = shared_controller.run(keep_alive=600)
         assert time.monotonic() - begin < 2.0
     finally:
-        slurm_controller.slurm.thaw_daemon(login, "slurmctld")
+        shared_controller.slurm.thaw_daemon(login, "slurmctld")
     assert again.why().startswith("Warm")
 
 

@@ -33,7 +33,8 @@ _SCRIPT = """
 import os, sys, time
 sys.path.insert(0, {home!r} + "/{clients}")
 from botocore.session import Session
-s3, sagemaker = (Session().create_client(name) for name in ("s3", "sagemaker"))
+session = Session()
+s3, sagemaker = (session.create_client(name) for name in ("s3", "sagemaker"))
 name, host = os.environ["TRAINING_JOB_NAME"], os.environ["SM_CURRENT_HOST"]
 def exchange(word):
     s3.put_object(Bucket={bucket!r}, Key=host + word, Body=word.encode() * 300_000)
@@ -53,13 +54,14 @@ def quiet(_: str) -> None:
 
 
 def install(home: Path) -> None:
-    """Copy botocore with two services and what it needs into a home."""
+    """Copy botocore with two services and what it needs into a home, with the bytecode that is there."""
     target = home / CLIENTS
     data = Path(botocore.__file__).parent / "data"
 
     def ignore(folder: str, names: list[str]) -> list[str]:
-        others = [name for name in names if (Path(folder) / name).is_dir() and name not in _SERVICES]
-        return [*(others if Path(folder) == data else ()), *(name for name in names if name == "__pycache__")]
+        if Path(folder) != data:
+            return []
+        return [name for name in names if name not in _SERVICES and (data / name).is_dir()]
 
     for package in _PACKAGES:
         found = Path(str(package.__file__)).parent
@@ -89,7 +91,8 @@ class Front:
         for name, value in environment.client_variables(front.endpoint, Path("sdk.yaml"), {}).items():
             if value is not None:
                 self._monkeypatch.setenv(name, value)
-        self.sagemaker, self.s3, self.logs = (Session().create_client(name) for name in ("sagemaker", "s3", "logs"))
+        session = Session()
+        self.sagemaker, self.s3, self.logs = (session.create_client(name) for name in ("sagemaker", "s3", "logs"))
 
     def create(self, name: str, text: str, hosts: int = 1) -> None:
         """Create a training job that runs a script on each of its hosts."""

@@ -7,7 +7,7 @@ import json
 import shlex
 import threading
 import zlib
-from functools import cache
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.engines.machine import agent_zipapp
@@ -16,6 +16,7 @@ from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
 
     from jupyter_smx.engines.remote.machine import Completed, RemoteMachine
 
@@ -37,6 +38,8 @@ _NOT_EXECUTABLE = (126, 127)
 _SEND_TIMEOUT = 120.0
 _ERROR_LENGTH = 300
 _PACKING = threading.Lock()
+_packed: list[bytes] = []
+"""The archive once it is packed; it is the same for all machines."""
 _UNPACK = "import sys,zlib;sys.stdout.buffer.write(zlib.decompress(sys.stdin.buffer.read()))"
 
 
@@ -44,7 +47,8 @@ class Account:
     """One account of one machine: the folder of its hosts, and the interpreter that runs the archive.
 
     ``is_checked`` lets each command refuse a folder that is not this user's alone. ``python_cure`` is the advice where
-    the interpreter is missing, "" for that of the SSH engine.
+    the interpreter is missing, "" for that of the SSH engine. ``data_dir`` is the data folder of this machine, which
+    has the archive after the first use; without one each process packs it.
     """
 
     def __init__(
@@ -55,12 +59,14 @@ class Account:
         *,
         is_checked: bool = False,
         python_cure: str = "",
+        data_dir: Path | None = None,
     ) -> None:
         self.machine = machine
         self.folder = folder or DEFAULT_FOLDER
         self.python = python or DEFAULT_PYTHON
         self._check = CHECK_FOLDER if is_checked else ":"
         self._python_cure = python_cure
+        self._data_dir = data_dir
 
     async def ask(self, verb: str, question: Mapping[str, Any], timeout: float = RUN_TIMEOUT) -> dict[str, Any]:
         """Send one request to :mod:`jupyter_smx.agent.remote.commands`, and return its answer.
@@ -124,7 +130,7 @@ class Account:
             f'mkdir -p "$r" && "$p" -I -c {shlex.quote(_UNPACK)} > "$t" && mv "$t" "$r"/{name} '
             '|| { c=$?; rm -f "$t"; exit $c; }'
         )
-        archive = await asyncio.to_thread(packed_archive)
+        archive = await asyncio.to_thread(packed_archive, self._data_dir)
         done = await self.machine.run(command, archive, _SEND_TIMEOUT)
         if done.code == EXIT_FOLDER:
             self._raise_folder_refusal()
@@ -208,12 +214,17 @@ def _folder_word(folder: str) -> str:
 _path_word = _folder_word
 
 
-def packed_archive() -> bytes:
-    """Return the agent's archive, compressed. The first call takes about a second, and others wait for it; blocks."""
-    with _PACKING:  # a cache alone lets each thread compute what none has computed yet
-        return _pack_archive()
+def packed_archive(data_dir: Path | None = None) -> bytes:
+    """Return the agent's archive, compressed. The first call of this process packs it, and others wait; blocks."""
+    with _PACKING:
+        if not _packed:
+            _packed.append(zlib.compress(_read_archive(data_dir), 6))
+        return _packed[0]
 
 
-@cache
-def _pack_archive() -> bytes:
-    return zlib.compress(agent_zipapp.pack(agent_zipapp.add_bytecode(agent_zipapp.members())), 6)
+def _read_archive(data_dir: Path | None) -> bytes:
+    """Read the archive of the data folder, or pack one in memory where that folder cannot be used."""
+    if data_dir is not None:
+        with suppress(OSError):
+            return agent_zipapp.write_archive(data_dir).read_bytes()
+    return agent_zipapp.pack(agent_zipapp.add_bytecode(agent_zipapp.members()))

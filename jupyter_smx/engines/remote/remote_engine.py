@@ -327,7 +327,12 @@ class RemoteEngine(RemoteEngineBase):
         if name not in self._accounts:
             options = self.machine_options().get(name)
             folder, python = (options.folder, options.python) if options else ("", "")
-            self._accounts[name] = Account(self.machine(name), folder or str(self.folder), python or str(self.python))
+            self._accounts[name] = Account(
+                self.machine(name),
+                folder or str(self.folder),
+                python or str(self.python),
+                data_dir=Path(self.data_dir),
+            )
         return self._accounts[name]
 
     def _environments(self) -> dict[str, str]:

@@ -495,7 +495,8 @@ class SlurmEngine(SlurmTraits):
 
     def _home_account(self) -> Account:
         """Return the account on the login machine, in whose home are environments and results of ended hosts."""
-        return Account(self._login, "", str(self.python), python_cure=reasons.PYTHON_CURE)
+        python, data_dir = str(self.python), Path(self.data_dir)
+        return Account(self._login, "", python, python_cure=reasons.PYTHON_CURE, data_dir=data_dir)
 
     def _account(self, record: AllocationRecord, host: str, *, in_home: bool = False) -> Account:
         return self._node_account(record.job_of(host), record.component_of(host), record.nodes[host], in_home=in_home)
@@ -507,7 +508,14 @@ class SlurmEngine(SlurmTraits):
     def _node_account(self, job: str, component: int | None, node: str, *, in_home: bool = False) -> Account:
         machine = NodeMachine(self._login, job, component, node, lambda *words: account.command("relay", *words))
         folder = "" if in_home else self._node_folder()
-        account = Account(machine, folder, str(self.python), is_checked=not in_home, python_cure=reasons.PYTHON_CURE)
+        account = Account(
+            machine,
+            folder,
+            str(self.python),
+            is_checked=not in_home,
+            python_cure=reasons.PYTHON_CURE,
+            data_dir=Path(self.data_dir),
+        )
         return account
 
     def _node_folder(self) -> str:

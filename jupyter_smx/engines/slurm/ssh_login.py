@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_smx.engines.remote.account import Account
@@ -31,7 +32,7 @@ class SshLogin:
         self._engine = engine
         self._environment = environment
         self._connection = engine.machine(alias)
-        self._account = Account(self._connection, "", python, python_cure=_PYTHON_CURE)
+        self._account = Account(self._connection, "", python, python_cure=_PYTHON_CURE, data_dir=Path(engine.data_dir))
 
     def check_installed(self) -> None:
         """Check that there is an ssh client.

@@ -12,6 +12,7 @@ from jupyter_smx.agent.system.files import host_layout
 from jupyter_smx.engines.machine import agent_zipapp
 from jupyter_smx.model.records.cluster import Handle
 from jupyter_smx.testing import process_scan
+from jupyter_smx.testing.data_folder import provide_archive
 from jupyter_smx.testing.local_harness import LocalHarness
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class RemoteHarness(LocalHarness):
     filled_in = frozenset(CHOSEN_THERE)
 
     def __init__(self, folder: Path, **traits: object) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        provide_archive(folder)  # a controller before this one may have left it
         self.folder = folder
         self.traits = traits
         self.engine = self.new_engine()  # type: ignore[assignment]  # not a local one

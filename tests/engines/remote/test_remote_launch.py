@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -142,7 +143,7 @@ async def test_machines_that_need_the_agent_at_once_get_one_that_is_packed_once(
     packed = []
     pack = agent_zipapp.pack
     monkeypatch.setattr(agent_zipapp, "pack", lambda content: packed.append(1) or pack(content))
-    account._pack_archive.cache_clear()
+    monkeypatch.setattr(account, "_packed", [])
     homes = [tmp_path / name for name in "abc"]
     for home in homes:
         home.mkdir()
@@ -150,6 +151,25 @@ async def test_machines_that_need_the_agent_at_once_get_one_that_is_packed_once(
     await asyncio.gather(*(each.ask("observe", {"clusters": []}) for each in accounts))
     assert len(packed) == 1
     assert all((home / FOLDER / agent_zipapp.file_name()).exists() for home in homes)
+
+
+@pytest.mark.parametrize("is_writable", [True, False])
+async def test_the_archive_of_the_data_folder_is_sent_and_written_there_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_writable: bool
+) -> None:
+    monkeypatch.setattr(account, "_packed", [])
+    home, data_dir = tmp_path / "home", tmp_path / "data"
+    home.mkdir()
+    if is_writable:
+        data_dir.mkdir()
+    await Account(ShellMachine("box", home), data_dir=data_dir).ask("observe", {"clusters": []})
+    sent = (home / FOLDER / agent_zipapp.file_name()).read_bytes()
+    assert data_dir.exists() == is_writable
+    if is_writable:
+        assert sent == (data_dir / agent_zipapp.file_name()).read_bytes()
+        monkeypatch.setattr(account, "_packed", [])
+        monkeypatch.setattr(agent_zipapp, "pack", None)
+        assert zlib.decompress(account.packed_archive(data_dir)) == sent
 
 
 @pytest.mark.parametrize("kind", ["link", "writable", "other owner"])

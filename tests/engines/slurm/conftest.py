@@ -17,7 +17,7 @@ from world import ROOT, surround
 from worlds.ssh import disk
 
 from jupyter_smx.engines import registry
-from jupyter_smx.testing.data_folder import provide_records
+from jupyter_smx.testing.data_folder import provide_data_folder
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _controller_world(
         _install(folder / "site", patch)
     made = SlurmControllerWorld(folder, cluster)
     try:
-        provide_records(made.data)
+        provide_data_folder(made.data)
         yield made
     finally:
         made.close()

@@ -160,7 +160,7 @@ async def test_a_login_machine_by_ssh_gets_programs_and_variables_in_a_posix_she
     lines: list[str] = []
     run = connection.run
     connection.run = lambda command, *words: (lines.append(command), run(command, *words))[1]  # type: ignore[method-assign]
-    ssh = SimpleNamespace(machine=lambda _alias: connection)
+    ssh = SimpleNamespace(machine=lambda _alias: connection, data_dir=str(tmp_path))
     login = SshLogin(ssh, "login", "", commands.environment(programs, {"MARK": "a b"}))  # type: ignore[arg-type]
     assert (await login.run("srun")).output == b"step a b\n"
     assert lines[0].startswith("exec sh -c '")

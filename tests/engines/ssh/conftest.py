@@ -23,7 +23,7 @@ from ssh_helpers import Sshs
 from world import ROOT, surround
 
 from jupyter_smx.engines import registry
-from jupyter_smx.testing.data_folder import provide_records
+from jupyter_smx.testing.data_folder import provide_data_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -85,7 +85,7 @@ def _controller_world(
         machine.wipe()  # an earlier test may have left files and sessions there
         provide_agent(machine)
     made = SshControllerWorld(folder, ssh_world)
-    provide_records(made.data)
+    provide_data_folder(made.data)
     yield made
     ssh_world.reset()
     made.close()

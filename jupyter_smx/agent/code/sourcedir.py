@@ -291,8 +291,10 @@ def _copy_content(reading: int, writing: int, size: int) -> None:
 def trim(trees: str, trash: str) -> None:
     """Move the trees that were not used for longest to the trash."""
     for home in _trees_by_use(trees)[_MAX_TREES:]:
+        # The same content may be put there again before the trash was emptied.
+        away = os.path.join(trash, f"{os.path.basename(home)}-{os.urandom(8).hex()}")
         with contextlib.suppress(FileNotFoundError):
-            os.rename(home, os.path.join(trash, os.path.basename(home)))
+            os.rename(home, away)
 
 
 def top_level_modules(folder: str) -> List[str]:

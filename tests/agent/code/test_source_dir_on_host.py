@@ -258,6 +258,18 @@ def test_a_host_keeps_the_trees_of_the_last_two_folders(
     wait_until(lambda: not list((agent.folder / "trash").iterdir()), "the trash is empty")
 
 
+def test_a_folder_that_is_sent_again_before_an_idle_host_deleted_it_ends_no_host(tmp_path: Path) -> None:
+    """Of three notebooks that took turns on a pool one ended the host: its folder had the same name in the trash."""
+    code, trash = tmp_path / "code", tmp_path / "trash"
+    trash.mkdir()
+    for turn, name in enumerate(("a", "b", "c", "a", "b", "c", "a")):
+        (code / name / "tree").mkdir(parents=True, exist_ok=True)
+        os.utime(code / name, (turn, turn))
+        sourcedir.trim(str(code), str(trash))
+    assert sorted(path.name for path in code.iterdir()) == ["a", "c"]
+    assert sorted(path.name.partition("-")[0] for path in trash.iterdir()) == ["a", "a", "b", "b", "c"]
+
+
 @pytest.mark.parametrize("size", [0, 100_000_000], ids=["by the job", "by an errand"])
 @pytest.mark.parametrize("name", ["/etc/evil", "../evil", "a/../../evil"])
 def test_an_archive_that_leads_out_of_its_folder_is_refused(agent: Agent, tmp_path: Path, name: str, size: int) -> None:

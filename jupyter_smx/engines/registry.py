@@ -6,9 +6,12 @@ An unknown name in the configuration is refused: it would be a limit that applie
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from traitlets import TraitError
@@ -47,7 +50,24 @@ another machine.
 
 def installed_engines() -> Mapping[str, EntryPoint]:
     """List what is installed by name; nothing is imported for that."""
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return _read_entry_points(tuple((path, _changed_at(path)) for path in sys.path))
+
+
+@lru_cache(maxsize=1)
+def _read_entry_points(folders: tuple[tuple[str, int], ...]) -> Mapping[str, EntryPoint]:
+    """Read the entry points of all packages, once for all times at which their folders changed: it takes milliseconds.
+
+    ``importlib.metadata`` lists a folder anew by the same times.
+    """
+    del folders
+    return MappingProxyType({point.name: point for point in entry_points(group=GROUP)})
+
+
+def _changed_at(folder: str) -> int:
+    try:
+        return os.stat(folder or ".").st_mtime_ns  # noqa: PTH116 - for each path of the interpreter
+    except OSError:
+        return 0
 
 
 def engine_class_names() -> list[str]:

@@ -158,3 +158,20 @@ def test_the_port_has_each_method_by_its_new_name_only(old: str, new: str) -> No
 def test_listing_engines_imports_none() -> None:
     assert "moon" in registry.installed_engines()
     assert "far_engines" not in sys.modules
+
+
+def test_entry_points_are_read_once_until_a_package_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller reads them three times at its start, and serves engines that are installed later."""
+    before = registry.installed_engines()
+    with monkeypatch.context() as patch:
+        patch.setattr(registry, "entry_points", lambda **_group: pytest.fail("all packages are read again"))
+        assert registry.installed_engines() == before
+    info = tmp_path / "near_engines-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: near-engines\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[jupyter_smx.engines]\nsun = near_engines:Sun\n")
+    assert registry.installed_engines().keys() - before.keys() == {"sun"}
+    (tmp_path / "near_engines-1.0.dist-info").rename(tmp_path / "removed")
+    assert registry.installed_engines() == before

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from plugins import machine_state
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -55,8 +52,7 @@ def test_what_a_test_changed_is_named(machine: Path, change: object, said: str) 
 
 def test_a_package_that_a_test_installed_is_named(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.prefix", str(machine))
-    packages = next(path for path in machine_state._interpreter_folders() if path.name == "site-packages")
-    packages = machine / packages.relative_to(packages.parents[2])
+    packages = Path(machine_state._interpreter_folders(str(machine))[-1])
     packages.mkdir(parents=True)
     before = read(machine)
     (packages / "mine").mkdir()

@@ -1,4 +1,4 @@
-"""Worlds: one for each test that kills, one for a whole module whose tests can harm nothing but jobs."""
+"""Worlds: one for each test that kills a controller, others for all tests of a module that harm nothing but hosts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
-from world import World, surround
+from world import World, choose_folders, surround
 
 from jupyter_smx.kernel.api import session
 from jupyter_smx.testing.data_folder import provide_data_folder
@@ -37,13 +37,41 @@ def configure(tmp_path: Path) -> Callable[[str], None]:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """Provide a world of the test's own; no controller runs yet."""
     surround(monkeypatch, tmp_path, GRACE)
     made = World(tmp_path)
     provide_data_folder(made.data)
     yield made
     made.close()
+
+
+@pytest.fixture
+def world(own_world: World) -> World:
+    """Provide the same, or, in a module whose other tests share one, what that module says."""
+    return own_world
+
+
+@pytest.fixture(scope="module")
+def _world_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("world")
+    with pytest.MonkeyPatch.context() as patch:
+        surround(patch, folder, GRACE)
+        made = World(folder)
+        provide_data_folder(made.data)
+        made.controller()  # here, since a test may leave only processes that were there before it
+    yield made
+    with pytest.MonkeyPatch.context() as patch:
+        choose_folders(patch, folder)
+        made.close()
+
+
+@pytest.fixture
+def shared_world(_world_of_module: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """Provide a world without pools to a test that neither ends nor configures the controller that others use, too."""
+    choose_folders(monkeypatch, _world_of_module.folder)
+    yield _world_of_module
+    _world_of_module.empty()
 
 
 def _warm(folder: Path, more: str = "") -> Iterator[World]:
@@ -60,6 +88,12 @@ def _warm(folder: Path, more: str = "") -> Iterator[World]:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Provide the module's world, whose controller is never killed, and which has a warm pool."""
     yield from _warm(tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture(scope="module")
+def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Provide a world like that one with room for the warm pools of all tests of the module."""
+    yield from _warm(tmp_path_factory.mktemp("roomy"), "c.ControllerApp.max_hosts = 6\n")
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,12 @@ def surround(patch: pytest.MonkeyPatch, folder: Path, text: str, data: Path | No
     config = folder / "config"
     config.mkdir()
     (config / "jupyter_smx_config.py").write_text(text)
-    patch.setenv("JUPYTER_CONFIG_DIR", os.fspath(config))
+    choose_folders(patch, folder, data)
+
+
+def choose_folders(patch: pytest.MonkeyPatch, folder: Path, data: Path | None = None) -> None:
+    """Let clients and controllers from here use the folders of a world that has a configuration."""
+    patch.setenv("JUPYTER_CONFIG_DIR", os.fspath(folder / "config"))
     patch.setenv("IPYTHONDIR", os.fspath(folder / "ipython"))
     patch.setenv(VARIABLE, os.fspath(data or folder / "smx"))
     patch.setenv("PYTHONPATH", os.fspath(ROOT))
@@ -135,6 +140,13 @@ class World:
         line = f"{VARIABLE}={self.data}"
         found = process_scan.processes(line)
         return [seen.pid for seen in found if "jupyter_smx.controller" in seen.command and seen.has_variable(line)]
+
+    def until_idle(self) -> World:
+        """Wait until all pools are warm and idle: the hosts of a job that ended may not have tidied up yet."""
+        eventually_blocking(
+            lambda: {pool.state for pool in self.pools()} == {"Available"}, "idle pools", within=PATIENCE
+        )
+        return self
 
     def agent(self, cluster: str = "") -> int:
         """Give the one agent of a cluster."""

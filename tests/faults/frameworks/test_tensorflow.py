@@ -95,19 +95,32 @@ REACH = ASK + MEET + 'say(found["task"], [ask(server)[0] for server in found["cl
 SHELL = "#!/bin/sh\npython3 train.py\nexit 7\n"
 
 
+@pytest.fixture(scope="module")
+def _pools(roomy: World) -> World:
+    for groups in (TWO, GROUPS):
+        roomy.run(instance_groups=groups)
+    return roomy
+
+
 @pytest.fixture
-def start(shared: World, tmp_path: Path) -> Start:
-    """Return a function that starts a script of two hosts, with ``tensorflow`` beside it."""
+def pools(_pools: World) -> World:
+    """Provide the module's world with idle warm pools for jobs on two hosts and for those on groups."""
+    return _pools.until_idle()
+
+
+@pytest.fixture
+def start(pools: World, tmp_path: Path) -> Start:
+    """Return a function that starts a script on hosts of these pools, with ``tensorflow`` beside it."""
 
     def begin(script: str, tensorflow: str = TENSORFLOW, entry_point: str = "train.py", **fields: Any) -> Ran:
         folder = tmp_path / "code"
         folder.mkdir(exist_ok=True)
         for name, text in {"train.py": script, "tensorflow.py": tensorflow, "run.sh": SHELL}.items():
             (folder / name).write_text(text)
-        packed = source_dir.pack(str(folder), shared.data / "payloads", entry_point)
-        wish = {"instance_groups": TWO, "distribution": Distribution(runner="parameter_server"), "keep_alive": 0}
+        packed = source_dir.pack(str(folder), pools.data / "payloads", entry_point)
+        wish = {"instance_groups": TWO, "distribution": Distribution(runner="parameter_server")}
         code = (folder / entry_point).read_text()
-        return shared.submit(source=code, source_dir=packed, entry_point=entry_point, **wish | fields)
+        return pools.submit(source=code, source_dir=packed, entry_point=entry_point, **wish | fields)
 
     return begin
 
@@ -191,9 +204,9 @@ if found["task"]["type"] == "worker":
 
 def test_the_next_job_on_the_same_hosts_has_servers_at_the_same_ports(start: Start) -> None:
     script = REACH + 'say(found["cluster"])\n'
-    first = start(script, keep_alive=600)
+    first = start(script)
     before = first.wait()
-    second = start(script, keep_alive=0)
+    second = start(script)
     after = second.wait()
     assert (before.state.value, after.state.value) == ("Completed", "Completed"), after.failure_reason
     assert before.cluster == after.cluster
@@ -255,9 +268,9 @@ def test_a_server_that_is_killed_ends_the_script_and_memory_is_named(start: Star
     assert [end.left_behind for end in job.hosts] == [(), ()]
 
 
-def test_a_job_without_tensorflow_says_so(shared: World) -> None:
+def test_a_job_without_tensorflow_says_so(pools: World) -> None:
     wanted = Distribution(runner="parameter_server")
-    ran = shared.submit("pass", instance_groups=TWO, distribution=wanted, keep_alive=0)
+    ran = pools.submit("pass", instance_groups=TWO, distribution=wanted)
     job = ran.wait()
     assert job.state.value == "Failed"
     assert "parameter_server needs TensorFlow, which the job's Python does not have" in job.failure_reason
@@ -289,7 +302,7 @@ say(found["task"], len(found["cluster"]["worker"]))
         ({"instance_groups": GROUPS}, "exactly one group is distributed"),
     ],
 )
-def test_what_has_no_such_strategy_is_refused_with_the_rule(shared: World, fields: dict[str, Any], rule: str) -> None:
+def test_what_has_no_such_strategy_is_refused_with_the_rule(pools: World, fields: dict[str, Any], rule: str) -> None:
     wish = {"instance_groups": TWO, "distribution": Distribution(runner="parameter_server")}
     with pytest.raises(ValidationError, match=rule):
-        shared.submit("pass", **wish | fields)
+        pools.submit("pass", **wish | fields)

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from world import Ran, World
 
 COMPLETED, FAILED, STOPPED = SecondaryStatus.COMPLETED, SecondaryStatus.FAILED, SecondaryStatus.STOPPED
+
+
+@pytest.fixture
+def world(shared_world: World) -> World:
+    """Provide the world of the module."""
+    return shared_world
+
+
 BURST = 100
 MEDIAN, WORST = 0.1, 0.5
 """Seconds from the job's message to its first line: of the median, and of all but the slowest one of a hundred."""
@@ -98,6 +106,7 @@ def test_bug_09_a_job_whose_work_goes_on_in_a_child_is_activity_until_it_ends(wo
 
 
 def test_bug_16_a_burst_of_jobs_does_not_wait_for_the_children_that_are_parked_meanwhile(world: World) -> None:
+    before = world.clusters_ever()
     world.warm()
     jobs = [world.run() for _ in range(BURST)]
     waits = []
@@ -106,7 +115,7 @@ def test_bug_16_a_burst_of_jobs_does_not_wait_for_the_children_that_are_parked_m
         waits.append(timings["first_line"] - timings["received"])
     waits.sort()
     assert [job.runs() for job in jobs] == [1] * BURST
-    assert world.clusters_ever() == 1
+    assert world.clusters_ever() - before == 1
     figures = f"median {waits[BURST // 2] * 1000:.1f} ms, p99 {waits[BURST - 2] * 1000:.1f} ms"
     print(figures)  # noqa: T201 - shown when a limit is not kept
     assert waits[BURST // 2] < MEDIAN, figures
@@ -175,6 +184,7 @@ def test_bug_27_a_stop_by_its_user_is_no_failure(shared: World) -> None:
 def test_bug_27_a_job_that_ran_out_of_memory_says_so_with_how_much_and_its_host_serves_the_next(
     group: Path, world: World
 ) -> None:
+    before = world.clusters_ever()
     world.warm()
     confine(world, group)
     job = world.submit("x = bytearray(400 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1")
@@ -185,7 +195,7 @@ def test_bug_27_a_job_that_ran_out_of_memory_says_so_with_how_much_and_its_host_
     assert "and 160.0 MiB is the limit of its control group." in ended.failure_text()
     assert 'ExtraInfo "OutOfMemory: ' in ended.failure_reason
     assert world.run().why().startswith("Warm: ")
-    assert world.clusters_ever() == 1
+    assert world.clusters_ever() - before == 1
     kill(world.agent())
 
 

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
     from world import Ran, World
 
+
+@pytest.fixture
+def world(shared_world: World) -> World:
+    """Provide the world of the module."""
+    return shared_world
+
+
 COMPLETED, FAILED = SecondaryStatus.COMPLETED, SecondaryStatus.FAILED
 
 # A frame has room for 120,000 names as people give them. These have 3000 characters, and few of them are as much.

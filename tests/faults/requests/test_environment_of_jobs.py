@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import sys
 from pathlib import Path
@@ -31,6 +32,12 @@ def build_wheel(folder, *args, **kwargs):
         time.sleep(0.01)
     return shutil.copy({wheel!r}, folder).rpartition("/")[2]
 """
+
+
+@pytest.fixture
+def world(shared_world: World) -> World:
+    """Provide the world of the module."""
+    return shared_world
 
 
 @pytest.fixture
@@ -74,6 +81,11 @@ def slow(project: Path, gate: Path) -> Path:
     return begun
 
 
+def ready(world: World) -> set[Path]:
+    """Find the environments that were built to their end."""
+    return {*(world.data / "environments").glob("*/ready.json")}
+
+
 def built_by(begun: Path) -> int:
     """Wait until a build is under way, and give its process."""
     eventually_blocking(lambda: begun.exists() and begun.read_text(), "the build's beginning", within=PATIENCE)
@@ -98,7 +110,7 @@ def test_a_job_has_its_requirements_on_top_of_the_kernels_packages_and_the_next_
 def test_a_rerun_needs_no_file_any_more(world: World, project: Path) -> None:
     first = world.run("import beta", **wish(project))
     (project / "requirements.txt").unlink()
-    again = world.client.submit("a" * 32, spec_for_rerun(first.job(), 0.0))
+    again = world.client.submit(secrets.token_hex(16), spec_for_rerun(first.job(), 0.0))
     assert world.client.wait(again.id, PATIENCE).state is SecondaryStatus.COMPLETED
 
 
@@ -120,6 +132,7 @@ def test_a_build_that_fails_fails_the_job_with_package_exit_code_and_cure(world:
 
 def test_a_build_holds_up_nobody_and_a_stop_ends_it(world: World, project: Path) -> None:
     begun = slow(project, world.gate())
+    before = ready(world)
     builds = world.submit(**wish(project))
     pid = built_by(begun)
     builds.until(lambda job: "Building the environment: " in job.transitions[-1].status_message, "the message")
@@ -127,21 +140,21 @@ def test_a_build_holds_up_nobody_and_a_stop_ends_it(world: World, project: Path)
     world.client.stop(builds.id)
     assert builds.wait().state is SecondaryStatus.STOPPED
     eventually_blocking(lambda: not psutil.pid_exists(pid), "the build's end")
-    assert not [*(world.data / "environments").glob("*/ready.json")]
+    assert ready(world) == before
 
 
 def test_a_controller_that_is_killed_in_a_build_leaves_nothing_ready_and_the_next_one_builds_again(
-    world: World, project: Path
+    own_world: World, project: Path
 ) -> None:
-    gate = world.gate()
+    gate = own_world.gate()
     begun = slow(project, gate)
-    ran = world.submit("import slow\nprint(slow.version)", **wish(project))
+    ran = own_world.submit("import slow\nprint(slow.version)", **wish(project))
     pid = built_by(begun)
-    kill(world.controller())
+    kill(own_world.controller())
     eventually_blocking(lambda: not psutil.pid_exists(pid), "the orphaned build's end")
-    assert not [*(world.data / "environments").glob("*/ready.json")]
+    assert not ready(own_world)
     begun.unlink()
-    world.controller()
+    own_world.controller()
     assert built_by(begun) != pid
     gate.touch()
     assert ran.wait().state is SecondaryStatus.COMPLETED

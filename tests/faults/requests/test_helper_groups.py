@@ -37,16 +37,28 @@ if data:
 """
 
 
+@pytest.fixture(scope="module")
+def _helped(shared: World) -> World:
+    shared.run(instance_groups=HELPED)
+    return shared
+
+
+@pytest.fixture
+def helped(_helped: World) -> World:
+    """Provide the module's world with an idle warm pool of such groups."""
+    return _helped.until_idle()
+
+
 def host_log(ran: Ran, host: str) -> str:
     return ran.world.client.log(ran.id, host, 0).data.decode()
 
 
 def test_helpers_are_told_when_the_last_host_of_their_leader_has_ended_and_may_save_what_they_have(
-    shared: World,
+    helped: World,
 ) -> None:
-    gate = shared.gate()
+    gate = helped.gate()
     wait = f"if leader == 'algo-3': wait_for({str(gate)!r})"
-    ran = shared.submit(SERVE.format(handler="drained") + wait, instance_groups=HELPED, keep_alive=0)
+    ran = helped.submit(SERVE.format(handler="drained") + wait, instance_groups=HELPED)
     eventually_blocking(lambda: "done" in host_log(ran, "algo-2"), "one host of the leader is done", within=30.0)
     eventually_blocking(lambda: "serving" in host_log(ran, "algo-1"), "the helper serves", within=30.0)
     assert "drained" not in host_log(ran, "algo-1")
@@ -65,10 +77,10 @@ def test_helpers_are_told_when_the_last_host_of_their_leader_has_ended_and_may_s
     assert "Group data helps dnn: it is stopped when the hosts of dnn have ended." in job.why.notes
 
 
-def test_a_helper_that_does_not_listen_is_ended_after_the_grace_and_the_job_completes(shared: World) -> None:
-    gate = shared.gate()
+def test_a_helper_that_does_not_listen_is_ended_after_the_grace_and_the_job_completes(helped: World) -> None:
+    gate = helped.gate()
     body = SERVE.format(handler="signal.SIG_IGN") + f"wait_for({str(gate)!r})"
-    ran = shared.submit(body, instance_groups=HELPED, keep_alive=0)
+    ran = helped.submit(body, instance_groups=HELPED)
     eventually_blocking(lambda: "serving" in host_log(ran, "algo-1"), "the helper serves", within=30.0)
     gate.touch()
     job = ran.wait()
@@ -76,29 +88,29 @@ def test_a_helper_that_does_not_listen_is_ended_after_the_grace_and_the_job_comp
     assert (job.hosts[0].cause, job.hosts[0].signal) == ("drained", 9)
 
 
-def test_a_helper_may_end_before_its_leader(shared: World) -> None:
-    gate = shared.gate()
+def test_a_helper_may_end_before_its_leader(helped: World) -> None:
+    gate = helped.gate()
     wait = SERVE.format(handler="drained").partition("if data:")[0] + f"if not data: wait_for({str(gate)!r})"
-    ran = shared.submit(wait, instance_groups=HELPED, keep_alive=0)
+    ran = helped.submit(wait, instance_groups=HELPED)
     record = f"clusters/*/algo-1/spool/{ran.id}/end.json"
-    eventually_blocking(lambda: list(shared.data.glob(record)), "the helper has its record", within=30.0)
+    eventually_blocking(lambda: list(helped.data.glob(record)), "the helper has its record", within=30.0)
     gate.touch()
     job = ran.wait()
     assert job.state.value == "Completed", job.failure_reason
     assert [(end.cause, end.exit_code) for end in job.hosts] == [("exit", 0)] * 3
 
 
-def test_a_helper_that_fails_first_fails_the_job_and_its_leader_is_told(shared: World) -> None:
+def test_a_helper_that_fails_first_fails_the_job_and_its_leader_is_told(helped: World) -> None:
     lead = "import signal\nif os.environ['SM_CURRENT_INSTANCE_GROUP'] == 'data': raise SystemExit(5)\nsignal.pause()"
-    job = shared.submit(lead, instance_groups=HELPED, keep_alive=0).wait()
+    job = helped.submit(lead, instance_groups=HELPED).wait()
     assert job.state.value == "Failed"
     assert "ExitCode 5" in job.failure_reason.splitlines()
     assert [end.cause for end in job.hosts] == ["exit", "stopped", "stopped"]
 
 
-def test_a_leader_that_fails_is_the_one_to_blame(shared: World) -> None:
+def test_a_leader_that_fails_is_the_one_to_blame(helped: World) -> None:
     fail = SERVE.format(handler="drained") + "if leader == 'algo-3': raise SystemExit(6)"
-    job = shared.submit(fail, instance_groups=HELPED, keep_alive=0).wait()
+    job = helped.submit(fail, instance_groups=HELPED).wait()
     assert job.state.value == "Failed"
     assert "ExitCode 6" in job.failure_reason.splitlines()
 

@@ -53,6 +53,19 @@ print("config", json.dumps([config, {name: json.loads(os.environ[name]) for name
 """
 
 
+@pytest.fixture(scope="module")
+def _pools(roomy: World) -> World:
+    for groups in (TWO, GROUPS):
+        roomy.run(instance_groups=groups)
+    return roomy
+
+
+@pytest.fixture
+def pools(_pools: World) -> World:
+    """Provide the module's world with idle warm pools for jobs on two hosts and for those on groups."""
+    return _pools.until_idle()
+
+
 def host_log(ran: Ran, host: str) -> str:
     return ran.world.client.log(ran.id, host, 0).data.decode()
 
@@ -70,8 +83,8 @@ def only_on(host: str, body: str) -> str:
     return f"if os.environ['SM_CURRENT_HOST'] == {host!r}:\n" + "".join(f"    {line}\n" for line in body.splitlines())
 
 
-def test_all_hosts_have_servers_on_one_port_and_are_reached_by_their_names(shared: World) -> None:
-    ran = shared.run(MEET, instance_groups=GROUPS, keep_alive=0)
+def test_all_hosts_have_servers_on_one_port_and_are_reached_by_their_names(pools: World) -> None:
+    ran = pools.run(MEET, instance_groups=GROUPS)
     if "no names here" in host_log(ran, "algo-1"):
         pytest.skip("this machine allows no namespaces, so hosts have no names")
     for host in ("algo-1", "algo-2", "algo-3"):
@@ -79,8 +92,8 @@ def test_all_hosts_have_servers_on_one_port_and_are_reached_by_their_names(share
         assert line == 'met {"algo-1": "algo-1", "algo-2": "algo-2", "algo-3": "algo-3"} 3', host
 
 
-def test_every_host_is_told_of_all_groups_and_their_hosts(shared: World) -> None:
-    ran = shared.run(DESCRIBE, instance_groups=GROUPS, keep_alive=0)
+def test_every_host_is_told_of_all_groups_and_their_hosts(pools: World) -> None:
+    ran = pools.run(DESCRIBE, instance_groups=GROUPS)
     mine = {"algo-1": "data", "algo-2": "data", "algo-3": "dnn"}
     members = {"data": ["algo-1", "algo-2"], "dnn": ["algo-3"]}
     for host, group in mine.items():
@@ -99,10 +112,10 @@ def test_every_host_is_told_of_all_groups_and_their_hosts(shared: World) -> None
         }
 
 
-def test_a_job_ends_when_its_last_host_does(shared: World) -> None:
-    gate = shared.gate()
+def test_a_job_ends_when_its_last_host_does(pools: World) -> None:
+    gate = pools.gate()
     wait = f"import time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.002)"
-    ran = shared.submit(only_on("algo-2", wait), instance_groups=TWO, keep_alive=0)
+    ran = pools.submit(only_on("algo-2", wait), instance_groups=TWO)
     ran.until_it_says("done")
     assert ran.job().ended_at is None
     gate.touch()
@@ -110,15 +123,15 @@ def test_a_job_ends_when_its_last_host_does(shared: World) -> None:
     assert ends(ran) == {"algo-1": ("exit", 0), "algo-2": ("exit", 0)}
 
 
-def test_the_host_that_fails_is_blamed_and_the_others_are_told_first_and_ended_then(shared: World) -> None:
-    gate = shared.gate()
+def test_the_host_that_fails_is_blamed_and_the_others_are_told_first_and_ended_then(pools: World) -> None:
+    gate = pools.gate()
     told = (
         "import signal\nsignal.signal(signal.SIGTERM, lambda *_: print('told'))\n"
         f"open({str(gate)!r}, 'w').close()\n"
         "while True: signal.pause()"
     )
     fail = f"import time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.002)\nraise SystemExit(3)"
-    ran = shared.submit(only_on("algo-1", told) + only_on("algo-2", fail), instance_groups=TWO, keep_alive=0)
+    ran = pools.submit(only_on("algo-1", told) + only_on("algo-2", fail), instance_groups=TWO)
     job = ran.wait()
     assert job.state.value == "Failed"
     assert "ExitCode 3" in job.failure_reason.splitlines()
@@ -127,12 +140,11 @@ def test_the_host_that_fails_is_blamed_and_the_others_are_told_first_and_ended_t
     assert {end.host: end.signal for end in job.hosts} == {"algo-1": 9, "algo-2": None}
 
 
-def test_what_all_hosts_made_is_merged(shared: World) -> None:
-    ran = shared.run(
+def test_what_all_hosts_made_is_merged(pools: World) -> None:
+    ran = pools.run(
         "host = os.environ['SM_CURRENT_HOST']\n"
         "for name in (host, 'same'): open(os.path.join(os.environ['SM_MODEL_DIR'], name), 'w').write(host)",
         instance_groups=TWO,
-        keep_alive=0,
     )
     (artifact,) = [one for one in ran.job().artifacts if one.name == "model.tar.gz"]
     with tarfile.open(artifact.path) as archive:
@@ -141,34 +153,34 @@ def test_what_all_hosts_made_is_merged(shared: World) -> None:
     assert found["same"] in ("algo-1", "algo-2")
 
 
-def test_each_host_has_a_log_which_is_shown_with_its_group(shared: World) -> None:
-    ran = shared.run("print('I am', os.environ['SM_CURRENT_HOST'])", instance_groups=GROUPS, keep_alive=0)
-    shown = "".join(read_all(shared.client, ran.job()))
+def test_each_host_has_a_log_which_is_shown_with_its_group(pools: World) -> None:
+    ran = pools.run("print('I am', os.environ['SM_CURRENT_HOST'])", instance_groups=GROUPS)
+    shown = "".join(read_all(pools.client, ran.job()))
     for number, group in ((1, "data"), (2, "data"), (3, "dnn")):
         assert f"==> algo-{number} ({group}) <==\nbegun\nI am algo-{number}\n" in shown
     followed: list[str] = []
-    follow(shared.client, ran.job(), followed.append)
+    follow(pools.client, ran.job(), followed.append)
     assert "algo-3 (dnn) | I am algo-3\n" in "".join(followed)
-    plain = shared.run("pass", instance_groups=TWO, keep_alive=0)
-    assert "==> algo-2 <==\n" in "".join(read_all(shared.client, plain.job()))
+    plain = pools.run("pass", instance_groups=TWO)
+    assert "==> algo-2 <==\n" in "".join(read_all(pools.client, plain.job()))
 
 
-def test_a_pool_of_groups_is_taken_again_by_its_key(world: World) -> None:
-    first = world.run(instance_groups=GROUPS)
-    again = world.run(instance_groups=GROUPS)
+def test_a_pool_of_groups_is_taken_again_by_its_key(shared_world: World) -> None:
+    first = shared_world.run(instance_groups=GROUPS)
+    again = shared_world.run(instance_groups=GROUPS)
     assert again.job().cluster == first.job().cluster
     helpers = (InstanceGroup(name="data", instance_count=2, until="dnn"), GROUPS[1])
-    helped = world.run(instance_groups=helpers)
+    helped = shared_world.run(instance_groups=helpers)
     assert helped.job().cluster == first.job().cluster, "who helps whom is the job's own matter"
-    other = world.run(instance_groups=(InstanceGroup(name="data"), InstanceGroup(name="dnn", instance_count=2)))
+    other = shared_world.run(instance_groups=(InstanceGroup(name="data"), InstanceGroup(name="dnn", instance_count=2)))
     assert other.job().cluster != first.job().cluster
     assert other.why().startswith("Cold: ")
 
 
-def test_more_hosts_or_groups_than_there_can_be_are_refused_at_once(shared: World) -> None:
-    with pytest.raises(ResourceLimitError, match=r"This machine runs at most 3 hosts \(ControllerApp\.max_hosts\)"):
-        shared.submit(
-            instance_groups=(InstanceGroup(name="a", instance_count=2), InstanceGroup(name="b", instance_count=2))
+def test_more_hosts_or_groups_than_there_can_be_are_refused_at_once(pools: World) -> None:
+    with pytest.raises(ResourceLimitError, match=r"This machine runs at most 6 hosts \(ControllerApp\.max_hosts\)"):
+        pools.submit(
+            instance_groups=(InstanceGroup(name="a", instance_count=2), InstanceGroup(name="b", instance_count=5))
         )
     with pytest.raises(ValidationError, match="A job has 1 to 5 groups"):
-        shared.submit(instance_groups=tuple(InstanceGroup(name=f"g{number}") for number in range(6)))
+        pools.submit(instance_groups=tuple(InstanceGroup(name=f"g{number}") for number in range(6)))

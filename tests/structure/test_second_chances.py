@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,8 @@ from plugins.second_chances import pytest_handlecrashitem, pytest_runtest_protoc
 
 second_chances._TEARDOWN_SECONDS = 0.5
 """
+PLUGINS = ("xdist.plugin", "pytest_timeout", "pytest_rerunfailures")
+"""The plugins that matter. Three processes of the run would load all others of this environment, too."""
 
 
 @pytest.mark.processes
@@ -42,7 +45,9 @@ def test_a_test_that_does_not_end_runs_again_in_another_worker_and_its_stacks_ar
     (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {Path(__file__).parents[1]}\n", encoding="utf-8")
     (tmp_path / "test_it.py").write_text(HANGS_ONCE, encoding="utf-8")
     words = [sys.executable, "-m", "pytest", "-n", "1", "--dist", "loadfile", "--reruns", "1", "-raR", "."]
-    run = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    words += [word for plugin in PLUGINS for word in ("-p", plugin)]
+    variables = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    run = subprocess.run(words, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False, timeout=60)
     assert run.returncode == 0, run.stdout
     assert "2 passed, 1 rerun" in run.stdout
     assert "test_hangs_once does not end" in run.stderr

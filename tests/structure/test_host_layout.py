@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ OTHER_LAYOUTS = {
 }
 """Folders of other kinds, which have such a name as well."""
 JOINS = {"join", "joinpath"}
+WRITTEN = re.compile(rf"""['"/}}](?:{"|".join(map(re.escape, sorted(NAMES)))})['"/{{]""")
+"""A name as a whole part of a text or of an f-string; code without one need not be parsed."""
 
 
 def parts_of(text: object) -> set[str]:
@@ -31,6 +34,8 @@ def parts_of(text: object) -> set[str]:
 def declared_again(code: str) -> set[str]:
     """Give the names that a module writes as text: of files anywhere, of folders where a path is built."""
     found: set[str] = set()
+    if not WRITTEN.search(code):
+        return found
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Constant):
             found |= parts_of(node.value) & FILES

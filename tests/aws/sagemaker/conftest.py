@@ -17,7 +17,7 @@ from jupyter_smx.aws.sagemaker.service import make_service
 from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
 from jupyter_smx.kernel.client import autostart
 from jupyter_smx.testing.data_folder import provide_data_folder
-from jupyter_smx.testing.teardown import stop_everything, stop_jobs
+from jupyter_smx.testing.teardown import stop_everything, stop_hosts
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -61,14 +61,13 @@ async def calls(data_folder: Path) -> AsyncIterator[Calls]:
 
 @pytest.fixture
 async def shared_calls(shared_data_folder: Path) -> AsyncIterator[Calls]:
-    """Call operations of a controller that other tests of the file use, too: for a test that keeps no pool.
+    """Call operations of a controller that other tests of the file use, too.
 
-    All jobs and objects are deleted at the end, since the next test, or the same one once more, may use their names.
+    All jobs, pools and objects are deleted at the end, since the next test may use their names and lists them all.
     """
     async with _serve(shared_data_folder) as made:
         yield made
-        with closing(autostart.client()) as client:
-            stop_jobs(client)
+        stop_hosts()
         await made.delete_all()
 
 

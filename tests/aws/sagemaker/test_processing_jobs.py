@@ -77,21 +77,21 @@ def scripted(calls: Calls, name: str, script: str, *words: str) -> dict[str, Any
     return made
 
 
-async def test_a_script_processor_runs_and_is_described(calls: Calls) -> None:
+async def test_a_script_processor_runs_and_is_described(shared_calls: Calls) -> None:
     """Cases 34, 38 and 40."""
-    sent = scripted(calls, "prep", COPY, "--rows", "all of them")
-    created = await calls("CreateProcessingJob", **sent)
+    sent = scripted(shared_calls, "prep", COPY, "--rows", "all of them")
+    created = await shared_calls("CreateProcessingJob", **sent)
     assert created["ProcessingJobArn"] == "arn:aws:sagemaker:us-east-1:000000000000:processing-job/prep"
-    found = await calls("DescribeProcessingJob", ProcessingJobName="prep", agent=WAITER)
+    found = await shared_calls("DescribeProcessingJob", ProcessingJobName="prep", agent=WAITER)
     assert found["ProcessingJobStatus"] == "Completed", found.get("FailureReason")
     for name in ("ProcessingInputs", "ProcessingOutputConfig", "AppSpecification", "ProcessingResources", "RoleArn"):
         assert found[name] == sent[name], name
     assert found["StoppingCondition"] == {"MaxRuntimeInSeconds": 86_400}
     assert found["ExitMessage"] == "one file"
-    assert (calls.bucket / "prep/output/out/b.csv").read_text() == "1,2"
-    listed = await calls("ListProcessingJobs")
+    assert (shared_calls.bucket / "prep/output/out/b.csv").read_text() == "1,2"
+    listed = await shared_calls("ListProcessingJobs")
     assert [row["ProcessingJobName"] for row in listed["ProcessingJobSummaries"]] == ["prep"]
-    assert (await calls("ListTrainingJobs"))["TrainingJobSummaries"] == []
+    assert (await shared_calls("ListTrainingJobs"))["TrainingJobSummaries"] == []
 
 
 async def test_a_framework_processor_runs_the_script_of_its_archive(shared_calls: Calls) -> None:

@@ -70,24 +70,26 @@ async def test_a_name_is_given_once_and_a_repeated_call_creates_one_job(shared_c
             assert unknown == ("ValidationException", "Requested resource not found.")
 
 
-async def test_a_running_job_is_stopped(calls: Calls) -> None:
+async def test_a_running_job_is_stopped(shared_calls: Calls) -> None:
     """Case 8."""
-    await calls("CreateTrainingJob", **calls.training("long", "import time\nprint('on')\ntime.sleep(100)"))
+    await shared_calls(
+        "CreateTrainingJob", **shared_calls.training("long", "import time\nprint('on')\ntime.sleep(100)")
+    )
 
     async def trains() -> Any:
-        found = await calls("DescribeTrainingJob", TrainingJobName="long")
+        found = await shared_calls("DescribeTrainingJob", TrainingJobName="long")
         return found if found["SecondaryStatus"] == "Training" else None
 
     changed = (await eventually(trains, "the job trains", within=60))["LastModifiedTime"]
-    (row,) = (await calls("ListTrainingJobs"))["TrainingJobSummaries"]
+    (row,) = (await shared_calls("ListTrainingJobs"))["TrainingJobSummaries"]
     assert row["LastModifiedTime"] == changed
     for shift, names in ((-1, ["long"]), (0, [])):
-        newer = await calls("ListTrainingJobs", LastModifiedTimeAfter=changed + timedelta(microseconds=shift))
+        newer = await shared_calls("ListTrainingJobs", LastModifiedTimeAfter=changed + timedelta(microseconds=shift))
         assert [row["TrainingJobName"] for row in newer["TrainingJobSummaries"]] == names
-    assert await calls("StopTrainingJob", TrainingJobName="long") == {}
-    found = await calls("DescribeTrainingJob", TrainingJobName="long")
+    assert await shared_calls("StopTrainingJob", TrainingJobName="long") == {}
+    found = await shared_calls("DescribeTrainingJob", TrainingJobName="long")
     assert found["TrainingJobStatus"] in ("Stopping", "Stopped")
-    found = await calls.end("long")
+    found = await shared_calls.end("long")
     assert (found["TrainingJobStatus"], found["SecondaryStatus"]) == ("Stopped", "Stopped")
     assert "TrainingEndTime" in found
 
@@ -100,14 +102,16 @@ async def test_a_failed_job_says_why_to_its_waiter(shared_calls: Calls) -> None:
     assert "ValueError: too hot" in found["FailureReason"]
 
 
-async def test_lists_are_filtered_sorted_and_paged(calls: Calls) -> None:
+async def test_lists_are_filtered_sorted_and_paged(shared_calls: Calls) -> None:
     """Cases 24 and 25."""
+    resources = {"InstanceCount": 1, "InstanceType": "ml.m5.large", "VolumeSizeInGB": 30}
+    keep = {"ResourceConfig": {**resources, "KeepAlivePeriodInSeconds": 60}}
     for number in range(5):
-        await calls.train(f"job-{number}", "print(1)")
-    await calls.train("bad", "raise SystemExit(3)")
+        await shared_calls.train(f"job-{number}", "print(1)", **keep)
+    await shared_calls.train("bad", "raise SystemExit(3)", **keep)
     rows, token = [], {}
     for _ in range(3):
-        page = await calls("ListTrainingJobs", NameContains="JOB", MaxResults=2, **token)
+        page = await shared_calls("ListTrainingJobs", NameContains="JOB", MaxResults=2, **token)
         rows += page["TrainingJobSummaries"]
         token = {"NextToken": page["NextToken"]} if "NextToken" in page else {}
     assert token == {}
@@ -115,40 +119,40 @@ async def test_lists_are_filtered_sorted_and_paged(calls: Calls) -> None:
     assert {"TrainingJobArn", "CreationTime", "TrainingEndTime", "LastModifiedTime"} <= rows[0].keys()
     third = rows[2]["CreationTime"]
     by_name = {"SortBy": "Name", "SortOrder": "Ascending"}
-    newer = await calls("ListTrainingJobs", CreationTimeAfter=third, StatusEquals="Completed", **by_name)
+    newer = await shared_calls("ListTrainingJobs", CreationTimeAfter=third, StatusEquals="Completed", **by_name)
     assert [row["TrainingJobName"] for row in newer["TrainingJobSummaries"]] == ["job-3", "job-4"]
-    failed = await calls("ListTrainingJobs", StatusEquals="Failed")
+    failed = await shared_calls("ListTrainingJobs", StatusEquals="Failed")
     assert [row["TrainingJobName"] for row in failed["TrainingJobSummaries"]] == ["bad"]
     filters = [{"Name": "TrainingJobName", "Operator": "Equals", "Value": name} for name in ("job-0", "job-3")]
     expression = {"Filters": filters, "Operator": "Or"}
-    found = await calls("Search", Resource="TrainingJob", SearchExpression=expression, MaxResults=20)
+    found = await shared_calls("Search", Resource="TrainingJob", SearchExpression=expression, MaxResults=20)
     assert [row["TrainingJob"]["TrainingJobName"] for row in found["Results"]] == ["job-3", "job-0"]
 
 
-async def test_warm_pools_have_the_callers_names_and_are_kept_for_longer(calls: Calls) -> None:
+async def test_warm_pools_have_the_callers_names_and_are_kept_for_longer(shared_calls: Calls) -> None:
     """Cases 19, 21, 22 and 23."""
     resources = {"InstanceCount": 1, "InstanceType": "ml.m5.large", "VolumeSizeInGB": 30}
     keep = {"ResourceConfig": {**resources, "KeepAlivePeriodInSeconds": 600}}
-    await calls.train("one", "print(1)", **keep)
-    second = await calls.train("two", "print(2)", **keep)
+    await shared_calls.train("one", "print(1)", **keep)
+    second = await shared_calls.train("two", "print(2)", **keep)
     assert second["WarmPoolStatus"]["Status"] == "Available"
-    first = await calls("DescribeTrainingJob", TrainingJobName="one")
+    first = await shared_calls("DescribeTrainingJob", TrainingJobName="one")
     assert (first["WarmPoolStatus"]["Status"], first["WarmPoolStatus"]["ReusedByJob"]) == ("Reused", "two")
-    listed = await calls("ListTrainingJobs", WarmPoolStatusEquals="Available")
+    listed = await shared_calls("ListTrainingJobs", WarmPoolStatusEquals="Available")
     assert [row["TrainingJobName"] for row in listed["TrainingJobSummaries"]] == ["two"]
     longer = {"ResourceConfig": {"KeepAlivePeriodInSeconds": 1800}}
-    updated = await calls("UpdateTrainingJob", TrainingJobName="two", **longer)
+    updated = await shared_calls("UpdateTrainingJob", TrainingJobName="two", **longer)
     assert updated["TrainingJobArn"].endswith("training-job/two")
-    changed = await calls.end("two")
+    changed = await shared_calls.end("two")
     assert changed["ResourceConfig"] == {**resources, **longer["ResourceConfig"]}
     assert changed["LastModifiedTime"] > second["LastModifiedTime"]
-    (row,) = (await calls("ListTrainingJobs", NameContains="two"))["TrainingJobSummaries"]
+    (row,) = (await shared_calls("ListTrainingJobs", NameContains="two"))["TrainingJobSummaries"]
     assert row["LastModifiedTime"] == changed["LastModifiedTime"]
-    (pool,) = await calls.controller.pools()
+    (pool,) = await shared_calls.controller.pools()
     assert pool.expires_at == pytest.approx(time.time() + 1800, abs=2)
-    await calls("UpdateTrainingJob", TrainingJobName="two", ResourceConfig={"KeepAlivePeriodInSeconds": 0})
-    assert (await calls.end("two"))["WarmPoolStatus"]["Status"] == "Terminated"
-    code, text = await calls.error("UpdateTrainingJob", TrainingJobName="one", **longer)
+    await shared_calls("UpdateTrainingJob", TrainingJobName="two", ResourceConfig={"KeepAlivePeriodInSeconds": 0})
+    assert (await shared_calls.end("two"))["WarmPoolStatus"]["Status"] == "Terminated"
+    code, text = await shared_calls.error("UpdateTrainingJob", TrainingJobName="one", **longer)
     assert code == "ValidationException"
     assert "no warm pool" in text
 
@@ -171,33 +175,39 @@ async def test_tags_are_kept_beside_the_job(shared_calls: Calls) -> None:
     ] == arn
 
 
-async def test_a_keep_alive_above_the_limit_is_shortened_and_one_of_a_running_job_counts_after_it(calls: Calls) -> None:
+async def test_a_keep_alive_above_the_limit_is_shortened_and_one_of_a_running_job_counts_after_it(
+    shared_calls: Calls,
+) -> None:
     """Cases 16 and 20."""
     resources = {"InstanceCount": 1, "InstanceType": "ml.m5.large", "VolumeSizeInGB": 30}
     keep = {"ResourceConfig": {**resources, "KeepAlivePeriodInSeconds": 21_600}}
-    started = calls.bucket / "started"
+    started = shared_calls.bucket / "started"
     wait = f"import os, time\nwhile not os.path.exists({str(started)!r}): time.sleep(0.05)"
-    await calls("CreateTrainingJob", **calls.training("long", wait, **keep))
-    assert (await calls.controller.job("long")).job.spec.keep_alive == 3_600
-    await calls("UpdateTrainingJob", TrainingJobName="long", ResourceConfig={"KeepAlivePeriodInSeconds": 1_800})
+    await shared_calls("CreateTrainingJob", **shared_calls.training("long", wait, **keep))
+    assert (await shared_calls.controller.job("long")).job.spec.keep_alive == 3_600
+    await shared_calls("UpdateTrainingJob", TrainingJobName="long", ResourceConfig={"KeepAlivePeriodInSeconds": 1_800})
     started.touch()
-    found = await calls.end("long")
+    found = await shared_calls.end("long")
     assert found["ResourceConfig"]["KeepAlivePeriodInSeconds"] == 1_800
-    (pool,) = await calls.controller.pools()
+    (pool,) = await shared_calls.controller.pools()
     assert pool.expires_at == pytest.approx(found["TrainingEndTime"].timestamp() + 1_800, abs=2)
-    notes = (await calls.controller.job("long")).job.why.notes
+    notes = (await shared_calls.controller.job("long")).job.why.notes
     assert any("21600 is above the limit of 3600 seconds" in note for note in notes)
     assert any(note.startswith("Image ") for note in notes)
 
 
-async def test_the_local_engine_refuses_network_isolation_with_the_cure(calls: Calls) -> None:
+async def test_the_local_engine_refuses_network_isolation_with_the_cure(shared_calls: Calls) -> None:
     """Case 75; nothing of the request stays."""
-    code, text = await calls.error("CreateTrainingJob", **calls.training("alone", "pass", EnableNetworkIsolation=True))
+    code, text = await shared_calls.error(
+        "CreateTrainingJob", **shared_calls.training("alone", "pass", EnableNetworkIsolation=True)
+    )
     assert code == "ValidationException"
     assert text.startswith("EnableNetworkIsolation: the engine local cannot isolate its hosts from the network.")
     assert "--" not in text
-    assert (await calls.error("DescribeTrainingJob", TrainingJobName="alone"))[1] == "Requested resource not found."
-    assert list(calls.requests.iterdir()) == []
+    assert (await shared_calls.error("DescribeTrainingJob", TrainingJobName="alone"))[
+        1
+    ] == "Requested resource not found."
+    assert list(shared_calls.requests.iterdir()) == []
 
 
 async def test_the_first_answer_for_an_sdk_comes_at_the_end_and_a_waiter_may_go_away(shared_calls: Calls) -> None:
@@ -252,20 +262,20 @@ async def test_two_archives_of_one_source_have_one_name(shared_calls: Calls) -> 
     assert len(digests) == 1
 
 
-async def test_another_front_and_jobs_of_a_notebook_are_described_as_well(calls: Calls) -> None:
+async def test_another_front_and_jobs_of_a_notebook_are_described_as_well(shared_calls: Calls) -> None:
     """Case 73, after a restart of the front; and a job that was submitted by this tool."""
     own = {"Environment": {"TOKEN": "secret"}, "ExperimentConfig": {"RunName": "x"}}
-    described = await calls.train("mine", "print(1)", **own)
-    path = next(calls.requests.iterdir())
+    described = await shared_calls.train("mine", "print(1)", **own)
+    path = next(shared_calls.requests.iterdir())
     assert path.stat().st_mode & 0o777 == 0o600
-    restarted = Calls(calls.new_service, calls.controller, calls.bucket)
+    restarted = Calls(shared_calls.new_service, shared_calls.controller, shared_calls.bucket)
     assert await restarted("DescribeTrainingJob", TrainingJobName="mine") == described
     spec = JobSpec(kind="train", source="print(1)", job_name="theirs", hyperparameters={"a": "1"})
-    await calls.controller.submit("f" * 32, spec)
-    theirs = await calls.end("theirs")
+    await shared_calls.controller.submit("f" * 32, spec)
+    theirs = await shared_calls.end("theirs")
     assert theirs["TrainingJobStatus"] == "Completed"
     assert theirs["HyperParameters"] == {"a": "1"}
     assert theirs["ModelArtifacts"]["S3ModelArtifacts"].startswith("file:///")
     assert theirs["OutputDataConfig"]["KmsKeyId"] == ""
-    listed = await calls("ListTrainingJobs")
+    listed = await shared_calls("ListTrainingJobs")
     assert [row["TrainingJobName"] for row in listed["TrainingJobSummaries"]] == ["theirs", "mine"]

@@ -1,14 +1,17 @@
-"""A data folder whose front and controller end with the test, and no variable of AWS from outside."""
+"""Data folders whose front and controller end with the test or the file, and no variable of AWS from outside."""
 
 from __future__ import annotations
 
 import os
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from jupyter_smx import controller_launch
 from jupyter_smx.aws_endpoint import process
+from jupyter_smx.kernel.client import autostart
+from jupyter_smx.testing.data_folder import provide_data_folder
 from jupyter_smx.testing.teardown import stop_everything
 
 if TYPE_CHECKING:
@@ -19,10 +22,29 @@ if TYPE_CHECKING:
 @pytest.fixture
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return a data folder of the test's own."""
-    folder = tmp_path / "smx"
-    monkeypatch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
+    with _ended(tmp_path / "smx", monkeypatch) as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def shared_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a data folder of the file, where a real controller runs."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        _ended(tmp_path_factory.mktemp("endpoint") / "smx", patch) as folder,
+    ):
+        provide_data_folder(folder)
+        with closing(autostart.client()) as client:
+            client.controller_info()
+        yield folder
+
+
+@contextmanager
+def _ended(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Name a data folder to all that starts; at the end, stop its front and its controller."""
+    patch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
     for name in [name for name in os.environ if name.startswith(("AWS_", "JUPYTER_SMX_AWS", "JUPYTER_SMX_BEFORE"))]:
-        monkeypatch.delenv(name)
+        patch.delenv(name)
     yield folder
     process.stop_front()
     if (folder / "controller.lock").exists():

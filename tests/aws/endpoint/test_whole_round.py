@@ -17,8 +17,10 @@ from jupyter_smx.aws_endpoint import environment, process
 from jupyter_smx.aws_endpoint.endpoint_file import read_endpoint
 from jupyter_smx.testing.data_folder import provide_data_folder
 from jupyter_smx.testing.eventually import eventually_blocking
+from jupyter_smx.testing.teardown import stop_hosts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.processes
@@ -89,10 +91,30 @@ class Clients:
         found: str = self.sagemaker.describe_training_job(TrainingJobName=name)["SecondaryStatus"]
         return found
 
+    def delete_all(self) -> None:
+        """Delete all jobs, which have ended: their names are free again."""
+        for row in self.sagemaker.list_training_jobs()["TrainingJobSummaries"]:
+            self.sagemaker.delete_training_job(TrainingJobName=row["TrainingJobName"])
+
 
 @pytest.fixture
-def clients(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Clients:
+def own_clients(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Clients:
+    """Give clients of a front that the test may kill. The first request starts a controller."""
     return Clients(data_folder, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def _clients_of_module(shared_data_folder: Path) -> Iterator[Clients]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield Clients(shared_data_folder, patch)
+
+
+@pytest.fixture
+def clients(_clients_of_module: Clients) -> Iterator[Clients]:
+    """Give clients of a front that serves several tests of the file; jobs end with the test."""
+    yield _clients_of_module
+    stop_hosts()
+    _clients_of_module.delete_all()
 
 
 def test_a_job_is_created_awaited_and_its_model_is_an_object(clients: Clients) -> None:
@@ -133,26 +155,26 @@ def test_a_job_is_created_awaited_and_its_model_is_an_object(clients: Clients) -
     )
     assert [point["Average"] for point in points] == [0.5]
     names = [job["TrainingJobName"] for job in clients.sagemaker.list_training_jobs()["TrainingJobSummaries"]]
-    assert names == ["round-1"]
+    assert names.count("round-1") == 1
     with pytest.raises(ClientError, match="The request was rejected because the training job is in status Completed"):
         clients.sagemaker.stop_training_job(TrainingJobName="round-1")
 
 
-def test_a_front_that_is_killed_while_a_job_runs_goes_on_with_it(clients: Clients, tmp_path: Path) -> None:
+def test_a_front_that_is_killed_while_a_job_runs_goes_on_with_it(own_clients: Clients, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    clients.create("round-2", GATE=str(gate))
-    eventually_blocking(lambda: clients.status("round-2") == "Training")
+    own_clients.create("round-2", GATE=str(gate))
+    eventually_blocking(lambda: own_clients.status("round-2") == "Training")
     running = process.find_front()
     assert running is not None
     os.kill(running.pid, signal.SIGKILL)
     eventually_blocking(lambda: process.find_front() is None)
     process.start_front(quiet)
-    assert clients.status("round-2") == "Training"
-    with pytest.raises(clients.sagemaker.exceptions.ResourceInUse):
-        clients.create("round-2")
+    assert own_clients.status("round-2") == "Training"
+    with pytest.raises(own_clients.sagemaker.exceptions.ResourceInUse):
+        own_clients.create("round-2")
     gate.touch()
-    clients.sagemaker.get_waiter("training_job_completed_or_stopped").wait(TrainingJobName="round-2")
-    assert clients.status("round-2") == "Completed"
+    own_clients.sagemaker.get_waiter("training_job_completed_or_stopped").wait(TrainingJobName="round-2")
+    assert own_clients.status("round-2") == "Completed"
 
 
 def test_a_running_job_is_stopped(clients: Clients, tmp_path: Path) -> None:
@@ -170,17 +192,17 @@ def files_with(secret: str, folder: Path) -> set[str]:
 
 
 def test_only_its_own_file_has_the_secret_of_the_front_also_while_a_job_uses_it(
-    clients: Clients, data_folder: Path, tmp_path: Path
+    clients: Clients, shared_data_folder: Path, tmp_path: Path
 ) -> None:
     endpoint = read_endpoint()
     assert endpoint is not None
     gate = tmp_path / "gate"
     clients.create("round-4", GATE=str(gate))
     eventually_blocking(lambda: clients.status("round-4") == "Training")
-    assert files_with("round-4", data_folder) > {"smx.sqlite-wal"}
-    assert files_with(endpoint.secret_key, data_folder) == SECRET_FILES
+    assert files_with("round-4", shared_data_folder) > {"smx.sqlite-wal"}
+    assert files_with(endpoint.secret_key, shared_data_folder) == SECRET_FILES
     gate.touch()
     clients.sagemaker.get_waiter("training_job_completed_or_stopped").wait(TrainingJobName="round-4")
     assert clients.status("round-4") == "Completed"
     assert clients.s3.get_object(Bucket=BUCKET, Key="of the job")["Body"].read() == b"by its own client"
-    assert files_with(endpoint.secret_key, data_folder) == SECRET_FILES
+    assert files_with(endpoint.secret_key, shared_data_folder) == SECRET_FILES

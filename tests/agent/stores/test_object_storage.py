@@ -85,13 +85,13 @@ def test_each_host_gets_every_n_th_object_and_perhaps_none(start_agent: Callable
     seen = [
         agent.json(
             SEE,
-            channels=wish("s3://bucket/d/train", share={"turn": turn, "count": 5}, distribution="ShardedByS3Key"),
+            channels=wish("s3://bucket/d/train/", share={"turn": turn, "count": 3}, distribution="ShardedByS3Key"),
             environment=full.environment,
         )
-        for turn in range(5)
+        for turn in range(3)
     ]
-    assert [list(one) for one in seen] == [["a"], ["sub/b"], ["trainX"], ["training/c"], []]
-    assert len(full.read_keys()) == 4, "no host fetches what is another's"
+    assert [list(one) for one in seen] == [["a"], ["sub/b"], []]
+    assert len(full.read_keys()) == 2, "no host fetches what is another's"
 
 
 def test_the_config_file_tells_mode_and_distribution(shared_agent: Agent, full: Bucket) -> None:

@@ -99,32 +99,32 @@ def examine(world: SshControllerWorld, engine: str, *words: str) -> Any:
 
 
 def test_the_command_examines_a_machine_and_frees_its_disk(
-    ssh_controller: SshControllerWorld, ssh_world: SshWorld
+    shared_controller: SshControllerWorld, ssh_world: SshWorld
 ) -> None:
-    ssh_controller.run(engine="ssh:smx-one", keep_alive=600)
-    machine = examine(ssh_controller, "ssh:smx-one", "--fix")["smx-one"]
+    shared_controller.run(engine="ssh:smx-one", keep_alive=600)
+    machine = examine(shared_controller, "ssh:smx-one", "--fix")["smx-one"]
     assert machine["slots"] == "1 of 4 in use"
     assert re.match(r"archives [34]\.\d MiB", machine["files_there"])
     assert ", clusters " in machine["files_there"]
     assert "--fix --engine ssh:smx-one" in machine["to_free_space"]
-    (pool,) = ssh_controller.pools()
-    ssh_controller.client.release(pool.id)
-    eventually_blocking(lambda: not ssh_controller.pools(), "the pool is released")
+    (pool,) = shared_controller.pools()
+    shared_controller.client.release(pool.id)
+    eventually_blocking(lambda: not shared_controller.pools(), "the pool is released")
     folders = ssh_world["one"].home / ".local/share/jupyter_smx/clusters"
     assert pool.id in [path.name for path in folders.iterdir()]
-    page = run_smx(ssh_controller.folder, "doctor", "--engine", "ssh:smx-one", "--fix").stdout
+    page = run_smx(shared_controller.folder, "doctor", "--engine", "ssh:smx-one", "--fix").stdout
     assert "\n        slots: 0 of 4 in use\n" in page
     assert "\nremoved:\n  ssh:smx-one: files of 1 ended cluster\n" in page
     assert pool.id not in [path.name for path in folders.iterdir()]
 
 
 def test_the_command_fails_where_a_machine_or_an_engine_is_not_there(
-    ssh_controller: SshControllerWorld, ssh_world: SshWorld
+    shared_controller: SshControllerWorld, ssh_world: SshWorld
 ) -> None:
     ssh_world["two"].stop_sshd()
-    done = run_smx(ssh_controller.folder, "doctor", "--engine", "ssh:smx-two")
+    done = run_smx(shared_controller.folder, "doctor", "--engine", "ssh:smx-two")
     assert done.returncode == 1
     assert "      smx-two:\n        problem: smx-two accepts no connection on the port of ssh." in done.stdout
-    done = run_smx(ssh_controller.folder, "doctor", "--engine", "pbs:smx-two")
+    done = run_smx(shared_controller.folder, "doctor", "--engine", "pbs:smx-two")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("There is no engine 'pbs:smx-two'. Installed engines: ")

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 40.0
+LOG_WAIT = 0.5
+"""Seconds until a log is read again, whatever the controller answers."""
 KEPT = 600
 """Seconds; longer than any test."""
 VARIABLE = controller_launch.DATA_DIR_VARIABLE
@@ -249,8 +251,15 @@ class Ran:
         return pid
 
     def until_it_says(self, text: str) -> None:
-        """Wait until the log has ``text``."""
-        eventually_blocking(lambda: text in self.log(), f"the log says {text!r}", within=PATIENCE)
+        """Wait until the log has ``text``; after each look the controller answers once there is more."""
+        eventually_blocking(lambda: self._says(text), f"the log says {text!r}", within=PATIENCE)
+
+    def _says(self, text: str) -> bool:
+        read = retry_while_unavailable(lambda: self.world.client.log(self.id, "", 0))
+        if text in read.data.decode():
+            return True
+        retry_while_unavailable(lambda: self.world.client.log(self.id, "", read.offset, LOG_WAIT))
+        return False
 
     def until_it_began(self) -> None:
         """Wait, without the controller, until the code began."""

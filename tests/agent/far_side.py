@@ -346,8 +346,14 @@ def _end(agent: Agent) -> None:
 
 
 @pytest.fixture
-def agent(start_agent: Callable[..., Agent]) -> Agent:
+def agent(own_agent: Agent) -> Agent:
     """Give an agent without namespaces and without preloads."""
+    return own_agent
+
+
+@pytest.fixture
+def own_agent(start_agent: Callable[..., Agent]) -> Agent:
+    """Give the same to a test that ends it, in a module whose others share one."""
     return start_agent()
 
 

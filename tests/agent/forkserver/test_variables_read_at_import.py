@@ -77,12 +77,14 @@ def warm(start_agent: Callable[..., Agent], site: Path) -> Callable[..., Agent]:
     return start
 
 
+READERS = ("getter", "indexer", "function", "prefix", "user_of_getter", "bystander")
 SHARED: dict[tuple[str, ...], dict[str, str]] = {
     (): {},
     ("getter",): {},
     ("getter", "bystander"): {},
     ("numpy",): {},
     ("user_of_getter", "bystander"): {"GETTER_MODE": "none at all"},
+    READERS: {},
 }
 """Preloads of the hosts that several tests share, and variables of each: what one job changes, no later one sees."""
 
@@ -120,9 +122,9 @@ def found(record: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_a_package_that_read_a_variable_at_its_import_is_imported_again_where_a_job_changes_it(
-    warm: Callable[..., Agent], package: str, variables: dict[str, str], seen: Any
+    shared: Callable[..., Agent], package: str, variables: dict[str, str], seen: Any
 ) -> None:
-    agent = warm(package, "bystander")
+    agent = shared(*READERS)
     ask = see([package, "bystander"])
     first, second = agent.run(ask, environment=variables), agent.run(ask, environment=variables)
     assert (found(first)[package], found(second)[package]) == (seen, seen)
@@ -221,8 +223,8 @@ def test_what_the_source_sets_too_late_or_to_what_it_is_costs_nothing(
     assert (record["text"], record["missing_preloads"]["reasons"]) == ("none at all\n", [])
 
 
-def test_a_change_that_no_source_shows_is_told(warm: Callable[..., Agent]) -> None:
-    agent = warm("getter", "bystander")
+def test_a_change_that_no_source_shows_is_told(shared: Callable[..., Agent]) -> None:
+    agent = shared("getter", "bystander")
     hidden = "import os\ngetattr(os, 'env' + 'iron').__setitem__('GETTER_' + 'MODE', 'x')\nimport bystander, getter\n"
     record = agent.run(hidden)
     (said,) = record["missing_preloads"]["reasons"]

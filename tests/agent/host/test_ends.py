@@ -21,11 +21,17 @@ if TYPE_CHECKING:
     from far_side import Agent
 
 
-def test_bug_10_a_host_ends_alone_at_its_deadline(agent: Agent) -> None:
-    assert agent.client.ask("deadline", seconds=0.05)["deadline"] <= 0.05
-    agent.client.close()
-    assert agent.wait() == 0
-    assert not (agent.folder / "agent.sock").exists()
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
+
+
+def test_bug_10_a_host_ends_alone_at_its_deadline(own_agent: Agent) -> None:
+    assert own_agent.client.ask("deadline", seconds=0.05)["deadline"] <= 0.05
+    own_agent.client.close()
+    assert own_agent.wait() == 0
+    assert not (own_agent.folder / "agent.sock").exists()
 
 
 def test_a_host_that_never_gets_a_job_ends_alone(host_folder: Callable[..., Path]) -> None:
@@ -49,12 +55,12 @@ def test_the_keep_alive_counts_from_the_end_of_the_job(agent: Agent) -> None:
     assert 590 < agent.client.ask("hello", protocol=1, epoch=1)["deadline"] <= 600
 
 
-def test_a_host_ends_whatever_its_job_leaves(agent: Agent) -> None:
+def test_a_host_ends_whatever_its_job_leaves(own_agent: Agent) -> None:
     """Even folders deeper than Python's recursion limit: an agent that failed to remove them did not exit."""
-    job, _lease = agent.start(DEEP + FOREVER)
-    agent.wait_for_log(job, "on")
-    assert agent.client.ask("end")["ok"]
-    assert agent.wait() == 0
+    job, _lease = own_agent.start(DEEP + FOREVER)
+    own_agent.wait_for_log(job, "on")
+    assert own_agent.client.ask("end")["ok"]
+    assert own_agent.wait() == 0
 
 
 BROKEN = """
@@ -72,15 +78,15 @@ def test_a_host_ends_at_its_deadline_whatever_goes_wrong_on_the_way_out(host_fol
     assert "clean-up is incomplete: RuntimeError: nobody thought of this" in (folder / "agent.log").read_text()
 
 
-def test_end_kills_the_job_and_keeps_its_record(agent: Agent) -> None:
-    job, _lease = agent.start("import os\nprint(os.getpid(), flush=True)\n" + STUBBORN)
-    pid = int(agent.wait_for_log(job, "on").split()[0])
-    assert agent.client.ask("end")["ok"]
-    assert agent.wait() == 0
+def test_end_kills_the_job_and_keeps_its_record(own_agent: Agent) -> None:
+    job, _lease = own_agent.start("import os\nprint(os.getpid(), flush=True)\n" + STUBBORN)
+    pid = int(own_agent.wait_for_log(job, "on").split()[0])
+    assert own_agent.client.ask("end")["ok"]
+    assert own_agent.wait() == 0
     assert not is_alive(pid)
-    record = json.loads((agent.folder / "spool" / job / "end.json").read_text())
+    record = json.loads((own_agent.folder / "spool" / job / "end.json").read_text())
     assert (record["cause"], record["job"]) == ("stopped", job)
-    assert (agent.folder / "spool" / job / "log").read_text().startswith(f"{pid}\non\n")
+    assert (own_agent.folder / "spool" / job / "log").read_text().startswith(f"{pid}\non\n")
 
 
 DAWDLES = """
@@ -175,33 +181,35 @@ def test_a_running_job_survives_its_zygote(agent: Agent, wait_until: Callable[..
 
 @pytest.mark.parametrize("zygote_first", [False, True])
 def test_when_the_agent_is_killed_everything_of_it_dies(
-    agent: Agent, wait_until: Callable[..., Any], *, zygote_first: bool
+    own_agent: Agent, wait_until: Callable[..., Any], *, zygote_first: bool
 ) -> None:
     source = (
         "import subprocess\nprint(subprocess.Popen(['sleep', '99'], start_new_session=True, env={}).pid)\n" + STUBBORN
     )
-    job, _lease = agent.start(source)
-    hidden = int(agent.wait_for_log(job, "on").split()[0])
+    job, _lease = own_agent.start(source)
+    hidden = int(own_agent.wait_for_log(job, "on").split()[0])
     if zygote_first:
-        (old,) = agent.zygotes()
+        (old,) = own_agent.zygotes()
         os.kill(old, signal.SIGKILL)
-        wait_until(lambda: agent.zygotes() not in ([], [old]), "there is a new zygote")
-        agent.client.ask("ping")
-    agent.process.kill()
-    agent.process.wait()
-    wait_until(lambda: not agent.processes() and not is_alive(hidden), "nothing of the host is alive")
+        wait_until(lambda: own_agent.zygotes() not in ([], [old]), "there is a new zygote")
+        own_agent.client.ask("ping")
+    own_agent.process.kill()
+    own_agent.process.wait()
+    wait_until(lambda: not own_agent.processes() and not is_alive(hidden), "nothing of the host is alive")
 
 
-def test_a_parked_child_that_is_killed_is_replaced(agent: Agent, wait_until: Callable[..., Any]) -> None:
-    agent.run("pass")
+def test_a_parked_child_that_is_killed_is_replaced(own_agent: Agent, wait_until: Callable[..., Any]) -> None:
+    own_agent.run("pass")
 
     def parked() -> list[int]:
-        return [one.pid for one in agent.processes() if one.pid not in [agent.process.pid, *agent.zygotes()]]
+        return [
+            one.pid for one in own_agent.processes() if one.pid not in [own_agent.process.pid, *own_agent.zygotes()]
+        ]
 
     (old,) = wait_until(parked, "a child is parked")
     os.kill(old, signal.SIGKILL)
     wait_until(lambda: parked() not in ([], [old]), "another one is parked")
-    assert agent.run("print('alive')")["text"] == "alive\n"
+    assert own_agent.run("print('alive')")["text"] == "alive\n"
 
 
 def test_the_agent_has_one_thread_and_jobs_yield_to_it(agent: Agent) -> None:
@@ -252,7 +260,7 @@ def test_an_unprivileged_user_with_the_packed_agent_has_a_host_too(
     assert agent.run("open('/opt/ml/model/m', 'w').write('x')" if isolate else "pass")["cause"] == "exit"
 
 
-def test_an_idle_agent_whose_folder_was_removed_ends(agent: Agent) -> None:
-    (agent.folder / "claim").unlink()
-    agent.client.send("deadline", seconds=600)
-    assert agent.wait() == 0
+def test_an_idle_agent_whose_folder_was_removed_ends(own_agent: Agent) -> None:
+    (own_agent.folder / "claim").unlink()
+    own_agent.client.send("deadline", seconds=600)
+    assert own_agent.wait() == 0

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("own_shared_memory")
 
 
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
+
+
 # Stop
 
 
@@ -118,13 +124,13 @@ def test_bug_20_shared_memory_of_a_job_does_not_stay(agent: Agent, shared: str) 
 
 def test_bug_20_shared_memory_that_somebody_uses_is_left_alone(agent: Agent) -> None:
     path = SHM / f"smx-test-foreign-{os.getpid()}"
-    job, _lease = agent.start("import sys\nprint('on', flush=True)\nimport time\nwhile True: time.sleep(0.01)")
+    job, lease = agent.start("import sys\nprint('on', flush=True)\nimport time\nwhile True: time.sleep(0.01)")
     agent.wait_for_log(job, "on")
     try:
         with path.open("w") as file:
             file.write("x")
             file.flush()
-            agent.stop(job, 1, grace=0)
+            agent.stop(job, lease, grace=0)
             assert agent.end_of(job)["left_behind"] == []
             assert path.exists()
     finally:
@@ -133,10 +139,10 @@ def test_bug_20_shared_memory_that_somebody_uses_is_left_alone(agent: Agent) -> 
 
 def test_bug_20_a_semaphore_that_somebody_has_just_made_is_left_alone(agent: Agent) -> None:
     """A process that multiprocessing spawns runs another program, and opens it by its name a moment later."""
-    job, _lease = agent.start(FOREVER)
+    job, lease = agent.start(FOREVER)
     agent.wait_for_log(job, "on")
     lock = multiprocessing.get_context("spawn").Lock()
-    agent.stop(job, 1, grace=0)
+    agent.stop(job, lease, grace=0)
     assert agent.end_of(job)["left_behind"] == []
     assert (SHM / f"sem.{lock._semlock.name[1:]}").exists()  # type: ignore[attr-defined]
 

@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("own_shared_memory")
 
+
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
+
+
+@pytest.fixture
+def isolated(shared_isolated: Agent) -> Agent:
+    """Give the agent of the module with a world of its own."""
+    return shared_isolated
+
+
 SEE = """
 import json, os, stat
 def tree(top): return sorted(os.path.relpath(os.path.join(t, n), top) for t, d, f in os.walk(top) for n in d + f)
@@ -287,7 +300,7 @@ def chattr() -> Callable[[str, Path], None]:
 
 
 def test_a_host_that_cannot_be_made_clean_ends_and_says_what_was_in_the_way(
-    agent: Agent, chattr: Callable[[str, Path], None], tmp_path: Path
+    own_agent: Agent, chattr: Callable[[str, Path], None], tmp_path: Path
 ) -> None:
     (tmp_path / "try").touch()
     try:
@@ -295,14 +308,14 @@ def test_a_host_that_cannot_be_made_clean_ends_and_says_what_was_in_the_way(
         chattr("-i", tmp_path / "try")
     except subprocess.CalledProcessError:
         pytest.skip("this file system knows no immutable files")
-    stone = agent.folder / "ml" / "checkpoints" / "stone"
+    stone = own_agent.folder / "ml" / "checkpoints" / "stone"
     freeze = f"import subprocess\nopen({str(stone)!r}, 'w')\nsubprocess.run(['chattr', '+i', {str(stone)!r}])"
-    job, _lease = agent.start(freeze)
+    job, _lease = own_agent.start(freeze)
     try:
-        assert agent.end_of(job)["exit_code"] == 0
-        assert agent.client.is_closed()
-        assert agent.wait() == 4
-        said = (agent.folder / "agent.log").read_text()
+        assert own_agent.end_of(job)["exit_code"] == 0
+        assert own_agent.client.is_closed()
+        assert own_agent.wait() == 4
+        said = (own_agent.folder / "agent.log").read_text()
         assert f"{stone} of job {job} cannot be removed (Operation not permitted)" in said
     finally:
         chattr("-i", stone)

@@ -25,6 +25,12 @@ LEAF = "class Leaf(BaseException): pass\n"
 NO_TEXT = "class Mute:\n    def __str__(self): raise ValueError('mute')\n"
 
 
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
+
+
 # How the code ended: the source; the exit code or the signal; the exception's type; a text in the log.
 ENDS: dict[str, tuple[str, int | signal.Signals, str, str]] = {
     "os._exit": ("import os\nprint('said')\nos._exit(7)", 7, "", "said"),
@@ -351,18 +357,18 @@ def test_a_report_in_a_file_replaces_the_one_that_the_process_sent_before(agent:
 
 
 @pytest.mark.parametrize("kind", REPORTS)
-def test_code_that_writes_its_own_report_cannot_keep_its_job_from_ending(agent: Agent, kind: str) -> None:
+def test_code_that_writes_its_own_report_cannot_keep_its_job_from_ending(own_agent: Agent, kind: str) -> None:
     source = f"""
 import os
 folder = os.path.dirname(os.readlink("/proc/self/fd/1"))
 open(folder + "/report.json", "w").write({REPORTS[kind]!r})
 os._exit(0)
 """
-    job, _lease = agent.start(source)
-    record = agent.end_of(job)
+    job, _lease = own_agent.start(source)
+    record = own_agent.end_of(job)
     assert (record["job"], record["at"]["ended"] is not None) == (job, True)
     if record["cause"] == "exit":
-        agent.serves()
+        own_agent.serves()
     else:
         assert record["failure"].startswith("host: this job could not be finished (")
-        assert agent.wait() == 4, "a host of which nobody knows the state ends"
+        assert own_agent.wait() == 4, "a host of which nobody knows the state ends"

@@ -28,6 +28,12 @@ HUNGRY = (
 )
 
 
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
+
+
 # A request that is refused
 
 

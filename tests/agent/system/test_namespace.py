@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from far_side import Agent
 
 
+@pytest.fixture
+def isolated(shared_isolated: Agent) -> Agent:
+    """Give the agent of the module with a world of its own."""
+    return shared_isolated
+
+
 def test_opt_ml_is_real(isolated: Agent) -> None:
     source = """
 import json, os
@@ -126,12 +132,12 @@ def test_a_step_that_is_not_allowed_is_the_reason(monkeypatch: pytest.MonkeyPatc
 def test_two_hosts_of_one_machine_do_not_meet(
     start_agent: Callable[..., Agent], isolated: Agent, far_folder: Path
 ) -> None:
-    other = start_agent(isolate=True, hosts=["algo-1", "algo-2"], host="algo-2", parent=far_folder / "host-1" / "..")
-    first, _lease = isolated.start(
+    other = start_agent(isolate=True, hosts=["algo-1", "algo-2"], host="algo-2", parent=far_folder)
+    first, lease = isolated.start(
         "import signal\nopen('/opt/ml/model/one', 'w')\nprint('on', flush=True)\nsignal.pause()"
     )
     isolated.wait_for_log(first, "on")
     seen = other.json("import json, os, socket; print(json.dumps([os.listdir('/opt/ml/model'), socket.gethostname()]))")
     assert seen == [[], "algo-2"]
-    isolated.stop(first, 1)
+    isolated.stop(first, lease)
     isolated.end_of(first)

@@ -33,6 +33,18 @@ print(open("xgboost-model").read())
 """The case processing-cwd: how evaluation steps of SageMaker's pipelines open a model."""
 
 
+@pytest.fixture
+def agent(shared_agent: Agent) -> Agent:
+    """Give the agent of the module."""
+    return shared_agent
+
+
+@pytest.fixture
+def isolated(shared_isolated: Agent) -> Agent:
+    """Give the agent of the module with a world of its own."""
+    return shared_isolated
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 

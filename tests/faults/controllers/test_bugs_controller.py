@@ -200,13 +200,13 @@ def test_bug_22_values_go_to_jobs_of_other_pythons_and_back_and_functions_do_not
     code = payload.pack({"given": lambda: offset}, shared.data / "payloads")
     for python in {others[0], others[-1]}:
         back = "import sys\nback = given, sys.version_info[:2]\ndef f(): return 1"
-        ended = shared.run(back, python=python, send=sent, receive=("back", "f"), keep_alive=0).job()
+        ended = shared.run(back, python=python, send=sent, receive=("back", "f")).job()
         (path,) = [artifact.path for artifact in ended.artifacts if artifact.name == "result.pkl"]
         received = payload.unpack(Path(path), ("back", "f"), writer=ended.python_version())
         version = ".".join(ended.python_version().split(".")[:2])
         assert received.back == (values["given"], tuple(map(int, version.split("."))))
         assert f"which Python {version} compiled" in received.missing["f"]
-        refused = shared.submit("pass", python=python, send=code, keep_alive=0).wait()
+        refused = shared.until_idle().submit("pass", python=python, send=code, keep_alive=0).wait()
         assert "which Python" in refused.failure_reason
         assert refused.failure_reason.startswith("ClientError: send: given contains the code of a function or class")
 

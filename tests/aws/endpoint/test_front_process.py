@@ -20,6 +20,7 @@ from jupyter_smx import controller_launch
 from jupyter_smx.aws.s3.storage.layout import temporary_folder
 from jupyter_smx.aws_endpoint import environment, process, switch
 from jupyter_smx.aws_endpoint.endpoint_file import HOST, ensure_endpoint, read_endpoint
+from jupyter_smx.cli.main import main
 from jupyter_smx.model.errors import UnavailableError, ValidationError
 from jupyter_smx.server.aws_front import lead_clients_to_front
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -224,8 +225,9 @@ print([type(one).__module__ for one in sys.meta_path if "jupyter_smx" in type(on
         (("profile", "default"), "is not a name for this profile"),
     ],
 )
-def test_wrong_words_are_refused_before_anything_starts(data_folder: Path, words: tuple[str, ...], text: str) -> None:
-    done = command(*words)
-    assert done.returncode != 0
-    assert text in done.stderr
+def test_wrong_words_are_refused_before_anything_starts(
+    data_folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], text: str
+) -> None:
+    assert main(["aws", *words]) != 0
+    assert text in capsys.readouterr().err
     assert not (data_folder / "aws.json").exists()

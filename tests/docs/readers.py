@@ -71,6 +71,14 @@ class Desk:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{block.text}\n", encoding="utf-8")
 
+    def limit_hosts(self, limit: int) -> None:
+        """Give the reader a machine for so many hosts. Tasks of an array follow each other on a warm one.
+
+        Each further host would import the libraries of the page again.
+        """
+        path = self.config / "jupyter_smx_config.py"
+        path.write_text(f"c.ControllerApp.max_hosts = {limit}\n", encoding="utf-8")
+
     def close(self) -> None:
         """End the notebook, the jobs, the pools and the controller."""
         if self._notebook is not None:

@@ -15,6 +15,7 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -138,7 +139,7 @@ def architecture() -> str:
 
 
 def layers() -> dict[str, Layer]:
-    """Describe every layer; reads names, sizes and times only."""
+    """Describe every layer; reads names, sizes and times only, and the names of large layers once in a process."""
     return {
         "nothing": _base(),
         "programs": _programs(),
@@ -224,6 +225,7 @@ def _base() -> Layer:
     return layer
 
 
+@cache
 def _programs() -> Layer:
     layer = _base()
     layer.write("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n")
@@ -239,6 +241,7 @@ def interpreter_path() -> Path:
     return Path(os.path.realpath(getattr(sys, "_base_executable", sys.executable)))
 
 
+@cache
 def _python() -> Layer:
     layer = Layer()
     program = interpreter_path()
@@ -251,6 +254,7 @@ def _python() -> Layer:
     return layer
 
 
+@cache
 def _pip() -> Layer:
     """Add pip to the interpreter's packages; an environment without pip has none to add."""
     layer, spec = _base(), find_spec("pip")

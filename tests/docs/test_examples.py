@@ -6,6 +6,7 @@ import ast
 import json
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from ssh_machine import name_machines
 from jupyter_smx import controller_launch
 from jupyter_smx.testing.data_folder import provide_data_folder
 from jupyter_smx.testing.docker.images import PYTHON
+from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,9 +86,15 @@ def type_in(block: Block, desk: Desk) -> None:
     terminal = Terminal(desk.folder)
     code = int(block.option("exits") or 0)
     for command, wanted in commands(block.text):
+        if command.startswith("ls "):  # a controller writes the code of a job in a moment after its end
+            eventually_blocking(partial(is_listed, terminal, command, wanted), f"{block.where()}: {command}")
         printed, ended = terminal.run(command)
         assert ended == code, f"{block.where()} ended with {ended}: {command}\n{printed}"
         assert not wanted or same(wanted, printed), f"{block.where()}: {command}\nprints\n{printed}\nand not\n{wanted}"
+
+
+def is_listed(terminal: Terminal, command: str, wanted: str) -> bool:
+    return same(wanted, terminal.run(command)[0])
 
 
 @pytest.mark.parametrize("page", with_examples(), ids=name)

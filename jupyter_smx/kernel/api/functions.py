@@ -164,14 +164,14 @@ def _run(kind: Kind, code: Code | None, options: Mapping[str, Any]) -> Job | Job
     options = translate_keywords(options)
     check_keywords(options, names_for(kind), kind, f"smx.{kind}")
     options = {name: value for name, value in options.items() if value is not None}
-    has_program = options.get("entry_point") or options.get("command")
+    has_program = any(options.get(name) for name in ("entry_point", "command", "image", "build"))
     if (code is None or (isinstance(code, str) and not code.strip())) and not has_program:
         raise ValidationError(
             "code: there is nothing to run.",
             field="source",
             value=code or "",
-            rule="A job runs text, a script, a function or an entry_point.",
-            cure="Give code, or an entry_point.",
+            rule="A job runs text, a script, a function, an entry_point, or the program of an image.",
+            cure="Give code, an entry_point or an image.",
         )
     if isinstance(code, Path) and not options.get("entry_point"):
         code, options = _script(code, options)

@@ -253,8 +253,17 @@ def test_keywords_are_the_options(controller: ScriptedController, shell: Interac
     with pytest.raises(ValidationError, match="cannot be combined with code"):
         smx.train("print(1)", entry_point="alone.py")
     for nothing in (None, "", " \n"):
-        with pytest.raises(ValidationError, match=r"there is nothing to run\. .* Give code, or an entry_point"):
+        with pytest.raises(
+            ValidationError, match=r"there is nothing to run\. .* Give code, an entry_point or an image"
+        ):
             smx.process(nothing)
     with pytest.raises(ValidationError, match="entry_point is not an option"):
         smx.remote(entry_point="alone.py")  # type: ignore[call-overload]
     assert len(controller.jobs) == 1
+
+
+@pytest.mark.usefixtures("shell")
+@pytest.mark.parametrize(("function", "command"), [(smx.train, ("train",)), (smx.process, ())])
+def test_functions_run_the_program_of_an_image(controller: ScriptedController, function: Any, command: object) -> None:
+    function(None, image="algorithm:1", engine="docker")
+    assert (spec(controller).image_program, spec(controller).command) == (True, command)

@@ -41,7 +41,7 @@ from jupyter_smx.model.status import REUSE_MESSAGE, TERMINAL_GOALS, DesiredState
 from jupyter_smx.policy.admission import checks
 from jupyter_smx.policy.hosts.job_folders import starts_in_root
 from jupyter_smx.policy.lifecycle import keep_alive, launch, spot, transitions
-from jupyter_smx.policy.lifecycle.attempts import MAX_PLACEMENTS, NOT_STARTED_REASON, next_attempt
+from jupyter_smx.policy.lifecycle.attempts import MAX_PLACEMENTS, next_attempt, not_started_reason
 from jupyter_smx.policy.lifecycle.dependencies import NO_DEPENDENCIES
 from jupyter_smx.policy.lifecycle.next_step import JobObservation, JobStep, next_job_step
 from jupyter_smx.policy.lifecycle.outcome import Outcome, effective_goal, stop_cause
@@ -439,13 +439,15 @@ class JobReconciler:
                 self.live_state.save(jobs=[waits])
 
     def _reset_placement(self, job: Job) -> None:
+        how = self.runtimes.get(job).loss_reason()
         self.runtimes.drop(job.id)
-        again = placement.mark_hosts_lost(job, self.live_state.clock())
+        again = placement.mark_hosts_lost(job, self.live_state.clock(), how)
         if again.placements > MAX_PLACEMENTS:
-            lost = Outcome(state=SecondaryStatus.FAILED, reason=NOT_STARTED_REASON)
+            reason = not_started_reason(how)
+            lost = Outcome(state=SecondaryStatus.FAILED, reason=reason)
             retried = next_attempt(job, lost, (), self.live_state.clock())
             if retried is None:
-                self._finalizer.fail_unstarted([job], NOT_STARTED_REASON)
+                self._finalizer.fail_unstarted([job], reason)
                 self.schedule_waiting_jobs()
                 return
             again = retried

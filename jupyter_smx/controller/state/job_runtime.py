@@ -96,6 +96,11 @@ class JobRuntime:
     moments: dict[str, float] = field(default_factory=dict)
     """Times before the first line that the controller observed, in seconds since the epoch."""
 
+    def loss_reason(self) -> str:
+        """Return a sentence on how its hosts were lost, in the engine's words about the first one; "" without any."""
+        found = next(((host, reason) for host, reason in self.exit_reasons.items() if reason), None)
+        return f"Host {found[0]}: {found[1]}" if found else ""
+
     def host_ends(self) -> tuple[HostEnd, ...]:
         """Return the records of all hosts that have one; a lost host without one ended by our fault."""
         found = [

@@ -567,7 +567,7 @@ class DockerEngine(Engine):
         hosts = await asyncio.to_thread(self._unreleased_hosts, handle)
         # Containers cost and files do not: during an outage of the disk they are ended all the same.
         await asyncio.to_thread(self._folders.try_to_close, cluster)
-        ends = await exit_reasons(daemon, labels, hosts)
+        ends = await exit_reasons(daemon, labels, hosts, lambda host: self._folders.host(cluster, host).log_tail())
         await remove_cluster(daemon, self._folders, cluster, labels, float(self.release_timeout))
         await asyncio.to_thread(self._folders.write_exit_reasons, cluster, ends)
         # Once more: before it was dead, an agent may have made its folders again after they were deleted.

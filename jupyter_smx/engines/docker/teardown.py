@@ -50,8 +50,11 @@ def _spare_none(_row: Mapping[str, Any]) -> bool:
     return False
 
 
-def exit_reason(state: Mapping[str, Any], program: str = "docker") -> str:
-    """Describe how a container ended, from the daemon's report; "" if it ended by itself without an error. Pure."""
+def exit_reason(state: Mapping[str, Any], program: str = "docker", log_tail: str = "") -> str:
+    """Describe how a container ended, from the daemon's report; "" if it ended by itself without an error. Pure.
+
+    ``log_tail`` has the last lines of its agent, which are of use if that ended by itself.
+    """
     code = int(state.get("ExitCode") or 0)
     # With version 2 of control groups the flag is that of any process in it, also of a job long before its end.
     if state.get("OOMKilled") and code == _SIGKILL:
@@ -64,7 +67,8 @@ def exit_reason(state: Mapping[str, Any], program: str = "docker") -> str:
         return (
             f"its container ended with exit code {code}, as by a shutdown of the machine or of {program}. {_RETRY_CURE}"
         )
-    return f"its container ended with exit code {code}." if code else ""
+    words = f" Its log ends with: {log_tail}" if log_tail else ""
+    return f"its container ended with exit code {code}.{words}" if code else ""
 
 
 def removal_reason(program: str = "docker") -> str:
@@ -72,10 +76,13 @@ def removal_reason(program: str = "docker") -> str:
     return f"its container was removed from outside, as by {program} rm --force. {_RETRY_CURE}"
 
 
-async def exit_reasons(daemon: Daemon, labels: Sequence[str], hosts: Collection[str] = ()) -> dict[str, str]:
+async def exit_reasons(
+    daemon: Daemon, labels: Sequence[str], hosts: Collection[str], read_log_tail: Callable[[str], str]
+) -> dict[str, str]:
     """Return for each host how its container ended, if it did; read before it is removed.
 
     ``hosts`` are those that had a container when no release had begun: one that has none now was removed from outside.
+    ``read_log_tail`` gives the last lines of a host's agent, and may block.
     Each container is inspected, because the list may show a killed one as running for a moment.
 
     :raises UnavailableError: the daemon does not list its containers.
@@ -88,9 +95,10 @@ async def exit_reasons(daemon: Daemon, labels: Sequence[str], hosts: Collection[
         with suppress(UnavailableError):
             await daemon.detect_kind()  # by what people end containers there
     program = daemon.kind.program
+    tails = {host: await asyncio.to_thread(read_log_tail, host) for host in ended}
     return {
         **{host: removal_reason(program) for host in removed},
-        **{host: exit_reason(state, program) for host, state in ended.items()},
+        **{host: exit_reason(state, program, tails[host]) for host, state in ended.items()},
     }
 
 

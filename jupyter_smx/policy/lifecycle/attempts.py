@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 MAX_PLACEMENTS = 3
 """Maximum number of placements in one attempt whose code never begins."""
 INTERNAL_ERROR = "InternalServerError"
-NOT_STARTED_REASON = f"{INTERNAL_ERROR}: Its hosts were lost before the code began."
+
+
+def not_started_reason(how: str = "") -> str:
+    """Return the failure reason of a job whose code never began; ``how`` says in a sentence how its hosts were lost."""
+    return f"{INTERNAL_ERROR}: Its hosts were lost before the code began. {how}".rstrip()
 
 
 def remaining_seconds(job: Job) -> int:

@@ -142,14 +142,17 @@ def add_note(decision: Placement, note: str) -> Placement:
     return replace(decision, why=replace(decision.why, notes=(note, *decision.why.notes)))
 
 
-def mark_hosts_lost(job: Job, now: float) -> Job:
-    """Take a job off hosts on which its code never began, and note in its reason which these were and what is known."""
+def mark_hosts_lost(job: Job, now: float, how: str = "") -> Job:
+    """Take a job off hosts on which its code never began, and note in its reason which these were and what is known.
+
+    ``how`` says in a sentence how they were lost, "" if that is unknown.
+    """
     said = transitions.remark_of(job)
     # The duration is known for the first placement only: later ones continue the same step.
     time = f" after {format_duration(now - job.transitions[-1].start_time)}" if job.placements == 1 else ""
     trouble = f" ({said.partition(': ')[2].partition('. ')[0].rstrip('.')})" if ": " in said else ""
     pool = job.why.pool if job.why is not None else job.cluster
-    note = f"{_LOST_PREFIX}the hosts of pool {pool}{time}{trouble}."
+    note = f"{_LOST_PREFIX}the hosts of pool {pool}{time}{trouble}. {how}".rstrip()
     why = add_lost_notes(Why(start="none", sentence="", notes=(note,)), job)
     again = transitions.remark(job, message_of(job.state))
     return replace(again, cluster="", lease=0, placements=job.placements + 1, warm_pool=None, why=why)

@@ -140,6 +140,24 @@ def test_an_image_that_is_not_there_or_has_no_python_ends_the_job_with_the_cure(
 
 
 @pytest.mark.usefixtures("docker")
+def test_hosts_whose_python_cannot_start_jobs_end_the_job_with_the_words_of_their_log(
+    docker: Docker, notebook: Any, tmp_path: Path
+) -> None:
+    """The agent runs, and jobs do not: a module of the image has the name of one that they need."""
+    (tmp_path / "signal.py").write_text("raise ImportError('this is not the module signal')")
+    (tmp_path / "Dockerfile").write_text(f"FROM {IMAGE}\nCOPY signal.py /app/\nENV PYTHONPATH=/app\n")
+    made, _ = docker.client.images.build(path=str(tmp_path), tag="smx-signal:latest", rm=True, forcerm=True)
+    try:
+        with pytest.raises(JobFailed) as caught:
+            run(notebook, "%%train --engine docker --image smx-signal --as lost --wait\npass")
+        told = "its container ended with exit code 1. Its log ends with: "
+        assert told in str(caught.value)
+        assert "this is not the module signal" in str(caught.value)
+        assert any(told in note for note in notebook.user_ns["lost"].record.why.notes)
+    finally:
+        docker.client.images.remove(made.id, force=True)
+
+
 def test_what_no_image_can_have_is_refused_before_there_is_a_job(notebook: Any) -> None:
     for option, words in (
         ("", "--image: no image was given"),

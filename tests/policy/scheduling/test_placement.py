@@ -331,9 +331,10 @@ def test_a_job_that_lost_its_hosts_is_placed_once_more_and_its_reason_names_them
     assert (lost.cluster, lost.lease, lost.placements, lost.warm_pool) == ("", 0, 2, None)
     assert lost.why is not None
     assert any("the hosts of pool train-c1 after 7 s" in note for note in lost.why.notes)
-    twice = placement.mark_hosts_lost(lost, NOW + 9)
+    twice = placement.mark_hosts_lost(lost, NOW + 9, "Host algo-1: its container ended with exit code 1.")
     assert twice.why is not None
     assert len(twice.why.notes) > len(lost.why.notes), "what was lost before is still said"
+    assert any(note.endswith(". Host algo-1: its container ended with exit code 1.") for note in twice.why.notes)
 
 
 def test_equal_pools_of_another_version_are_ended_by_a_launch_and_other_pools_stay() -> None:

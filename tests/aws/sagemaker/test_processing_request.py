@@ -8,6 +8,7 @@ import pytest
 from calls import BUCKET, ROLE, SKLEARN
 
 from jupyter_smx.aws.sagemaker.requests.processing import CODE, ENTRY_POINT, translate_processing
+from jupyter_smx.aws.sagemaker.requests.s3_paths import put_placeholder
 from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest, TranslationContext
 from jupyter_smx.aws.service import AwsError
 from jupyter_smx.model.spec.channel import Output
@@ -131,13 +132,31 @@ def test_outputs_go_to_their_folders(root: Path) -> None:
     config = {"Outputs": [{"OutputName": "out", "S3Output": s3}], "KmsKeyId": "key"}
     request = a_request(["python3", f"{CODE}/prep.py"], SCRIPT, ProcessingOutputConfig=config)
     found = translate(request, root)
-    place = str(root / BUCKET / "job/out")
+    place = str(root / BUCKET / "{job_name}/out")
     assert found.outputs == (Output(name="out", path="/opt/ml/processing/out", destination=place, mode="Continuous"),)
     assert found.notes[-1].startswith("ProcessingOutputConfig.KmsKeyId: ")
     nowhere = {"Outputs": [{"OutputName": "out", "S3Output": {**s3, "LocalPath": None}}]}
     assert "no LocalPath" in refusal({**request, "ProcessingOutputConfig": nowhere}, root)
     store = {"Outputs": [{"OutputName": "out", "FeatureStoreOutput": {"FeatureGroupName": "x"}}]}
     assert "feature store" in refusal({**request, "ProcessingOutputConfig": store}, root)
+
+
+@pytest.mark.parametrize(
+    ("uri", "recorded"),
+    [
+        ("s3://job/job/output/x", "s3://job/{job_name}/output/x"),
+        ("s3://b/p/job", "s3://b/p/{job_name}"),
+        ("s3://b/jobs/my-job/", "s3://b/jobs/my-job/"),
+        ("s3://job", "s3://job/"),
+    ],
+)
+def test_the_folder_of_the_jobs_name_is_that_of_each_run(root: Path, uri: str, recorded: str) -> None:
+    s3 = {"S3Uri": uri, "LocalPath": "/opt/ml/processing/out"}
+    config = {"Outputs": [{"OutputName": "out", "S3Output": s3}]}
+    request = a_request(["python3", f"{CODE}/prep.py"], SCRIPT, ProcessingOutputConfig=config)
+    (here,) = translate(request, root).outputs
+    assert here.destination == str(root / recorded.removeprefix("s3://"))
+    assert put_placeholder(uri, "job") == recorded
 
 
 @pytest.mark.parametrize(

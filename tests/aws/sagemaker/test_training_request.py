@@ -76,7 +76,7 @@ def test_an_estimators_request_has_its_fields_its_code_and_a_note_for_its_image(
     assert found.hyperparameters == {}
     assert found.metrics == {"accuracy": "accuracy=([0-9.]+);"}
     assert {each.name: each.destination for each in found.outputs} == dict.fromkeys(
-        ("model", "data"), str(root / BUCKET / "job/output")
+        ("model", "data"), str(root / BUCKET / "{job_name}/output")
     )
     (note,) = found.notes
     assert "sagemaker-scikit-learn:1.2-1-cpu-py3: runs this notebook's Python in its place" in note
@@ -404,7 +404,7 @@ def test_spot_checkpoints_and_an_uncompressed_model(root: Path) -> None:
     expected = {"spot": True, "max_run": 60, "max_wait": 120, "disable_output_compression": True}
     expected |= {"checkpoint": str(root / BUCKET / "cp"), "checkpoint_local_path": "/opt/ml/cp"}
     assert expected.items() <= found.fields.items()
-    assert found.outputs[0].destination == str(root / BUCKET / "out/job/output/model")
+    assert found.outputs[0].destination == str(root / BUCKET / "out/{job_name}/output/model")
     assert model_uri(request) == f"s3://{BUCKET}/out/job/output/model/"
 
 

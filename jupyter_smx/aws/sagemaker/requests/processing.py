@@ -15,7 +15,7 @@ from jupyter_smx.aws.sagemaker.requests import field_rules
 from jupyter_smx.aws.sagemaker.requests.channels import processing_channel
 from jupyter_smx.aws.sagemaker.requests.images import ImageChoice, choose_interpreter
 from jupyter_smx.aws.sagemaker.requests.instance_types import choose_type, requested_hosts
-from jupyter_smx.aws.sagemaker.requests.s3_paths import local_path
+from jupyter_smx.aws.sagemaker.requests.s3_paths import local_path, put_placeholder
 from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest
 from jupyter_smx.kernel.request.source_copy import copy_file
 from jupyter_smx.model.errors import ValidationError
@@ -79,7 +79,8 @@ def translate_processing(request: Mapping[str, Any], here: TranslationContext) -
         groups=(InstanceGroup(instance_type=kind.name, instance_count=count),),
         channels=tuple(channel for channel in channels if not (has_script and channel.path in (CODE, ENTRY_POINT))),
         outputs=tuple(
-            _output(each, here) for each in (request.get("ProcessingOutputConfig") or {}).get("Outputs") or ()
+            _output(each, request["ProcessingJobName"], here)
+            for each in (request.get("ProcessingOutputConfig") or {}).get("Outputs") or ()
         ),
         distribution=distribution,
         environment=dict(request.get("Environment") or {}),
@@ -194,7 +195,7 @@ def _image(app: Mapping[str, Any], code: Code, here: TranslationContext) -> Imag
     return choose_interpreter(uri, here.images, match=here.match_images)
 
 
-def _output(request: Mapping[str, Any], here: TranslationContext) -> Output:
+def _output(request: Mapping[str, Any], job: str, here: TranslationContext) -> Output:
     name = request["OutputName"]
     found = request.get("S3Output")
     if not found:
@@ -208,6 +209,6 @@ def _output(request: Mapping[str, Any], here: TranslationContext) -> Output:
     return Output(
         name=name,
         path=found["LocalPath"].rstrip("/"),
-        destination=local_path(found["S3Uri"], here.s3_root),
+        destination=local_path(put_placeholder(found["S3Uri"], job), here.s3_root),
         mode=found.get("S3UploadMode") or "EndOfJob",
     )

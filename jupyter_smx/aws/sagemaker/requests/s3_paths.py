@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from jupyter_smx.aws.sagemaker.errors import validation_error
+from jupyter_smx.model.request_texts import PLACEHOLDER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +40,18 @@ def local_path(uri: str, root: Path | None) -> str:
     """
     bucket, key = split_uri(uri)
     return uri if root is None else os.path.join(root, bucket, *key.split("/")).rstrip("/")  # noqa: PTH118 - may be no file
+
+
+def put_placeholder(uri: str, name: str) -> str:
+    """Write the placeholder of the job's name for each folder of a key that has this name.
+
+    SDKs write the name into the destinations of a job. The record must not, or a rerun writes into the first job's.
+
+    :raises AwsError: it is no URI of S3.
+    """
+    bucket, key = split_uri(uri)
+    parts = (PLACEHOLDER if part == name else part for part in key.split("/"))
+    return f"s3://{bucket}/{'/'.join(parts)}"
 
 
 def find_source(uri: str, root: Path | None, recorded: str = "") -> str:

@@ -25,7 +25,7 @@ from jupyter_smx.aws.sagemaker.requests.images import (
 from jupyter_smx.aws.sagemaker.requests.instance_types import choose_type, requested_hosts
 from jupyter_smx.aws.sagemaker.requests.s3_paths import local_path, read_file, split_uri
 from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest
-from jupyter_smx.model.request_texts import decode_text
+from jupyter_smx.model.request_texts import PLACEHOLDER, decode_text
 from jupyter_smx.model.spec.channel import Channel, Output
 from jupyter_smx.model.spec.distribution import Distribution, Runner
 from jupyter_smx.model.spec.instance import InstanceGroup
@@ -226,7 +226,8 @@ def _groups(resources: Mapping[str, Any], here: TranslationContext) -> tuple[Gro
 
 
 def _outputs(request: Mapping[str, Any], here: TranslationContext) -> tuple[Output, ...]:
-    top = f"{request['OutputDataConfig']['S3OutputPath'].rstrip('/')}/{request['TrainingJobName']}/output"
+    # Not the name itself: a rerun has another one, and would write over the model of the first job.
+    top = f"{request['OutputDataConfig']['S3OutputPath'].rstrip('/')}/{PLACEHOLDER}/output"
     is_plain = request["OutputDataConfig"].get("CompressionType") == "NONE"
     model = local_path(f"{top}/model" if is_plain else top, here.s3_root)
     return (

@@ -54,6 +54,8 @@ _FAILED = 1
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 TICK = 1.0
 """Seconds between two looks at the files of the front."""
+_ANSWER_LIMIT = 1.0
+"""Seconds for answers to requests that are under way at the end."""
 _DRAIN_LIMIT = 5.0
 """Seconds for answers that are being written at the end."""
 _EACH_USER = 0o666
@@ -105,6 +107,7 @@ async def _run(settings: SmxAws, lock: SingletonLock) -> None:
     if cleanup is not None:
         cleanup.cancel()
     server.stop()
+    await front.drain(_ANSWER_LIMIT)  # a client that loses its connection would try again while no front listens
     try:
         await asyncio.wait_for(server.close_all_connections(), _DRAIN_LIMIT)
     except asyncio.TimeoutError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
 import socket
 import traceback
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ _log = logging.getLogger(__name__)
 
 _READS = ("Describe", "Filter", "Get", "List", "Search", "Simulate")
 """Beginnings of operations that change nothing, so that one of them ends with its connection."""
+_ATTEMPT = re.compile(r"(?:^|;)\s*attempt=(?P<number>[0-9]{1,6})\s*(?:;|$)")
 _SERVER_ERROR = 500
 MAX_DROPPED = 16 * MAX_BODY
 """Bytes of a refused body that are read and dropped."""
@@ -65,6 +67,8 @@ class FrontContext:
     clock: Callable[[], float]
     new_id: Callable[[], str]
     answers: FirstAnswers = field(default_factory=FirstAnswers)
+    open_requests: set[asyncio.Future[Any]] = field(default_factory=set)
+    """The tasks of requests to services other than S3 that have no answer yet."""
 
 
 class Front(Application):
@@ -94,6 +98,13 @@ class Front(Application):
             request.connection.set_max_body_size(MAX_BODY)
         arguments = {"context": self._context, "head": head, "scope": scope}
         return self.get_handler_delegate(request, ServiceHandler, arguments)
+
+    async def drain(self, seconds: float) -> None:
+        """Let services answer what they hold, and wait until the requests under way have answers, or some seconds."""
+        for service in self._context.services.values():
+            service.release()
+        if self._context.open_requests:
+            await asyncio.wait(set(self._context.open_requests), timeout=seconds)
 
     def _find_key_refusal(self, head: RequestHead) -> AwsError | None:
         """Return the error of a request whose key is none of this server, so that its body is not collected."""
@@ -190,6 +201,7 @@ class ServiceHandler(_PlainHandler):
             self._task.cancel()
 
     async def _serve(self) -> None:
+        self._note_open()
         request_id = self._context.new_id()
         target = RequestTarget("", "", "rest-json", "")
         try:
@@ -212,6 +224,13 @@ class ServiceHandler(_PlainHandler):
             self.set_header(name, value)
         self.finish(answer.body)
 
+    def _note_open(self) -> None:
+        """Let the end of the front wait for this request."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._context.open_requests.add(task)
+            task.add_done_callback(self._context.open_requests.discard)
+
     async def _perform(self, target: RequestTarget, credential: Credential, digest: str) -> dict[str, Any]:
         service = self._context.services.get(target.service)
         operation = None if service is None else service.operations.get(target.operation)
@@ -223,6 +242,7 @@ class ServiceHandler(_PlainHandler):
             credential.region,
             headers.get("User-Agent", ""),
             headers.get("amz-sdk-invocation-id", ""),
+            read_attempt(headers.get("amz-sdk-request", "")),
         )
         call = partial(operation, read_members(target, self.request.body), caller)
         is_read = target.operation.startswith(_READS)
@@ -239,6 +259,12 @@ class ServiceHandler(_PlainHandler):
         return await self._context.answers.run((caller.access_key, invocation, digest), call)
 
     get = head = post = put = patch = delete = _serve
+
+
+def read_attempt(header: str) -> int:
+    """Return which attempt of its call a request is, by its header ``amz-sdk-request``; 1 where that does not say."""
+    found = _ATTEMPT.search(header)
+    return int(found["number"]) if found else 1
 
 
 def _head(request: HTTPServerRequest) -> RequestHead:

@@ -24,6 +24,12 @@ class Caller:
     user_agent: str = ""
     invocation_id: str = ""
     """The header ``amz-sdk-invocation-id``: equal in all attempts of one call."""
+    attempt: int = 1
+    """The number in the header ``amz-sdk-request``: from 2 on, the client repeats the call."""
+
+
+def _release_nothing() -> None:
+    """Stand where a service holds no answer."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,8 @@ class Service:
 
     name: str
     operations: Mapping[str, Operation]
+    release: Callable[[], None] = _release_nothing
+    """Let all answers that are held be sent, and hold no other one: the front ends."""
 
 
 class AwsError(Exception):

@@ -6,6 +6,7 @@ client                          its Describe of a job in progress
 a waiter of boto3 or the CLI    is held for 45 seconds at most; it would look again after 60 or 120
 an SDK or Airflow               the first one after the create is held for 10 seconds at most
 a boto3 older than 1.38         the same: its waiters do not say what they are
+the same, from its second try   is answered at once: it may read no answer for as long as that
 all others                      is answered at once
 ==============================  =====================================================================
 
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
+    from jupyter_smx.aws.service import Caller
 
 _FEATURES = re.compile(r"(?:^|\s)m/(?P<features>[^\s#;]+)")
 _WAITER = "B"
@@ -63,9 +65,11 @@ class FirstDescribes:
         return True
 
 
-def hold_seconds(user_agent: str, job: str, first: FirstDescribes, settings: SageMakerSettings) -> float:
+def hold_seconds(caller: Caller, job: str, first: FirstDescribes, settings: SageMakerSettings) -> float:
     """Return for how many seconds an answer may be held; 0 for at once."""
-    if is_waiter(user_agent):
+    if caller.attempt > 1:  # its read timeout may be shorter than any hold, and the next try its last one
+        return 0.0
+    if is_waiter(caller.user_agent):
         return settings.waiter_hold
-    sleeps_long = is_sdk(user_agent) or is_old(user_agent)
+    sleeps_long = is_sdk(caller.user_agent) or is_old(caller.user_agent)
     return settings.hold if sleeps_long and first.take(job) else 0.0

@@ -45,6 +45,7 @@ class NamedJobs:
     first: FirstDescribes = field(default_factory=FirstDescribes)
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
     """Locks of jobs that are being created, by id; one is dropped when no attempt holds or waits for it."""
+    _released: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def find(self, kind: Kind, name: str) -> BilledJob | None:
         """Return the job of a kind with exactly this name; None if there is none."""
@@ -69,7 +70,7 @@ class NamedJobs:
 
     async def hold(self, found: BilledJob, caller: Caller) -> BilledJob:
         """Wait for the end of a job as long as its caller's answer may be held; return the job then."""
-        seconds = hold_seconds(caller.user_agent, found.job.id, self.first, self.settings)
+        seconds = hold_seconds(caller, found.job.id, self.first, self.settings)
         until = self.monotonic() + seconds
         # A caller that goes away cancels this; the request that is then left over ends after one step.
         while not is_final(found.job.state) and (left := until - self.monotonic()) > 0:
@@ -79,14 +80,24 @@ class NamedJobs:
             found = again
         return found
 
+    def release(self) -> None:
+        """End all holds, and hold no other answer: clients get a job as it was at most one step before."""
+        self._released.set()
+
     async def _wait(self, job: str, seconds: float) -> BilledJob | None:
-        """Return a job at its end, or as it is after some seconds; None while no controller answers."""
+        """Return a job at its end, or as it is after some seconds; None after a release, or without a controller."""
+        poll = asyncio.ensure_future(self.controller.job(job, wait=seconds))
+        released = asyncio.ensure_future(self._released.wait())
         try:
-            return await self.controller.job(job, wait=seconds)
+            await asyncio.wait({poll, released}, return_when=asyncio.FIRST_COMPLETED)
+            return await poll if poll.done() else None
         except UnavailableError:
             return None
         except SmxError as error:
             raise aws_error(error) from error
+        finally:
+            poll.cancel()
+            released.cancel()
 
     async def stop(self, found: BilledJob, what: str) -> None:
         """Request the stop of a job; ``what`` is ``training`` or ``processing``.

@@ -30,4 +30,5 @@ def make_service(
     jobs = NamedJobs(controller, settings, clock, monotonic, RequestStore(request_folder(settings.data_folder)))
     training, processing = TrainingJobs(jobs), ProcessingJobs(jobs)
     operations = (training, processing, JobLists(jobs, training, processing), Tags(jobs))
-    return Service("sagemaker", {name: each for owner in operations for name, each in owner.operations().items()})
+    named = {name: each for owner in operations for name, each in owner.operations().items()}
+    return Service("sagemaker", named, jobs.release)

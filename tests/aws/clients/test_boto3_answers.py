@@ -101,7 +101,10 @@ create(name, {code!r})
 def seen(**more):
     (stream,) = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=name)["logStreams"]
     return logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"], startFromHead=True, **more)
-waiting = threading.Thread(target=end, args=[name])
+def wait():  # a call that is repeated is not held, and by default the waiter would sleep for 120 s after it
+    waiter = sm.get_waiter("training_job_completed_or_stopped")
+    waiter.wait(TrainingJobName=name, WaiterConfig={{"Delay": 1}})
+waiting = threading.Thread(target=wait)
 waiting.start()
 while not pathlib.Path("begun").exists() or not logs.describe_log_streams(
         logGroupName=group, logStreamNamePrefix=name)["logStreams"]:

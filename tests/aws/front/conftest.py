@@ -41,7 +41,7 @@ class FrontServer:
         socket, self.port = bind_unused_port()
         self.loop = asyncio.new_event_loop()
         numbers = itertools.count()
-        front = make_front(
+        self.front = make_front(
             [make_sts(), make_iam(), *services],
             {ACCESS_KEY: SECRET_KEY},
             S3Route(BucketsHandler, {}),
@@ -51,7 +51,7 @@ class FrontServer:
         )
 
         async def serve() -> None:
-            self.server = HTTPServer(front)
+            self.server = HTTPServer(self.front)
             self.server.add_sockets([socket])
 
         self.loop.run_until_complete(serve())
@@ -68,14 +68,22 @@ class FrontServer:
         self._thread.join()
         self.loop.close()
 
-    def client(self, service: str, *, secret: str = SECRET_KEY, region: str = "eu-west-1", **config: Any) -> Any:
+    def client(
+        self,
+        service: str,
+        *,
+        secret: str = SECRET_KEY,
+        region: str = "eu-west-1",
+        mode: str = "standard",
+        **config: Any,
+    ) -> Any:
         return Session().create_client(
             service,
             region_name=region,
             endpoint_url=f"http://127.0.0.1:{self.port}",
             aws_access_key_id=ACCESS_KEY,
             aws_secret_access_key=secret,
-            config=Config(retries={"mode": "standard"}, **config),
+            config=Config(retries={"mode": mode}, **config),
         )
 
 

@@ -17,7 +17,7 @@ from jupyter_smx.aws.sagemaker.hold import FirstDescribes, hold_seconds
 from jupyter_smx.aws.sagemaker.lists.listing import JobRow, list_page, page_of, row_of
 from jupyter_smx.aws.sagemaker.lists.search_expression import field_values, matches
 from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
-from jupyter_smx.aws.service import AwsError
+from jupyter_smx.aws.service import AwsError, Caller
 from jupyter_smx.kernel.sagemaker.describe import LocalContext, description
 from jupyter_smx.model.records.job import Job, JobSummary
 from jupyter_smx.model.records.summary import summary_of
@@ -157,17 +157,29 @@ def test_search_finds_jobs_by_name_status_and_time() -> None:
             matches({"Filters": [wrong]}, values)
 
 
+def a_caller(user_agent: str, attempt: int = 1) -> Caller:
+    return Caller("SMX", "us-east-1", user_agent, "one", attempt)
+
+
 def test_a_waiter_is_held_and_an_sdk_once_after_the_create() -> None:
     settings = SageMakerSettings(data_folder=Path("/data"), hold=8.0)
     first = FirstDescribes()
     first.add("a")
-    assert hold_seconds(WAITER, "a", first, settings) == 45.0
-    assert hold_seconds("Boto3/1.44.8 m/Z,b", "a", first, settings) == 0.0
-    assert [hold_seconds(SDK_2, "a", first, settings) for _ in range(2)] == [8.0, 0.0]
-    assert hold_seconds(SDK_2, "b", first, settings) == 0.0
+    assert hold_seconds(a_caller(WAITER), "a", first, settings) == 45.0
+    assert hold_seconds(a_caller("Boto3/1.44.8 m/Z,b"), "a", first, settings) == 0.0
+    assert [hold_seconds(a_caller(SDK_2), "a", first, settings) for _ in range(2)] == [8.0, 0.0]
+    assert hold_seconds(a_caller(SDK_2), "b", first, settings) == 0.0
     first.add("c")
     agent = "Boto3/1.44 m/D Airflow/3.3.2 AmPP/9.39.0 Caller/SageMakerTrainingOperator"
-    assert hold_seconds(agent, "c", first, settings) == 8.0
+    assert hold_seconds(a_caller(agent), "c", first, settings) == 8.0
+
+
+def test_a_call_that_a_client_repeats_is_not_held() -> None:
+    settings = SageMakerSettings(data_folder=Path("/data"), hold=8.0)
+    first = FirstDescribes()
+    first.add("a")
+    for agent in (WAITER, SDK_2):
+        assert hold_seconds(a_caller(agent, attempt=2), "a", first, settings) == 0.0
 
 
 def test_a_waiter_of_a_boto3_that_does_not_say_so_is_held_once() -> None:
@@ -176,5 +188,5 @@ def test_a_waiter_of_a_boto3_that_does_not_say_so_is_held_once() -> None:
     first.add("a")
     first.add("b")
     old = "Boto3/1.34.162 md/Botocore#1.34.162 ua/2.0 os/linux#6 md/arch#x86_64 lang/python#3.11"
-    assert [hold_seconds(old, "a", first, settings) for _ in range(2)] == [8.0, 0.0]
-    assert hold_seconds(old.replace("1.34.162", "1.38.0"), "b", first, settings) == 0.0
+    assert [hold_seconds(a_caller(old), "a", first, settings) for _ in range(2)] == [8.0, 0.0]
+    assert hold_seconds(a_caller(old.replace("1.34.162", "1.38.0")), "b", first, settings) == 0.0

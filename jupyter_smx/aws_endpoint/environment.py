@@ -30,6 +30,8 @@ MARK, SAVED = controller_launch.AWS_VARIABLES, controller_launch.AWS_SAVED_PREFI
 SERVICE_IDS = ("SAGEMAKER", "SAGEMAKER_METRICS", "SAGEMAKER_RUNTIME", "CLOUDWATCH_LOGS", "CLOUDWATCH", "STS", "IAM")
 """Services as the names of variables have them; S3 is apart, because real buckets may be used."""
 _ADDRESS = "AWS_ENDPOINT_URL_"
+SDK_CONFIG = "SAGEMAKER_ADMIN_CONFIG_OVERRIDE"
+"""Names the file with the defaults of SageMaker's SDK: role and bucket."""
 DEFAULT_REGION = "us-east-1"
 _ACCESS_KEY, _SECRET = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
@@ -51,7 +53,7 @@ def is_on(environ: Mapping[str, str]) -> bool:
 
 
 def region_of(environ: Mapping[str, str]) -> str:
-    """Return the region of a client without one of its own."""
+    """Return the region of the variables, else ours; ``aws_config`` has that of AWS's own configuration."""
     return environ.get("AWS_DEFAULT_REGION") or environ.get("AWS_REGION") or DEFAULT_REGION
 
 
@@ -68,7 +70,7 @@ def client_variables(
         "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": None,
         "AWS_DEFAULT_REGION": region_of(environ),
         "AWS_EC2_METADATA_DISABLED": "true",
-        "SAGEMAKER_ADMIN_CONFIG_OVERRIDE": str(sdk_config),
+        SDK_CONFIG: str(sdk_config),
         "SAGEMAKER_SUPPRESS_V2_WARNING": "1",
         **_proxy_variables(environ),
     }

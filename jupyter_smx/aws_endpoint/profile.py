@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_smx.aws_endpoint.environment import SERVICE_IDS
 from jupyter_smx.model.errors import UnavailableError, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pathlib import Path
 
     from jupyter_smx.aws_endpoint.endpoint_file import Endpoint
     from jupyter_smx.aws_endpoint.environment import S3Place
@@ -19,11 +18,6 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _NOTE = "# Written by `jupyter smx aws profile`."
 _ONLY_OWNER = 0o600
-
-
-def config_path(environ: Mapping[str, str]) -> Path:
-    """Return AWS's configuration file of this user."""
-    return Path(environ.get("AWS_CONFIG_FILE") or "~/.aws/config").expanduser()
 
 
 def check_name(name: str) -> str:

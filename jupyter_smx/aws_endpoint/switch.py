@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jupyter_smx.aws_endpoint import environment, process, profile, sagemaker_patch
+from jupyter_smx.aws_endpoint import aws_config, environment, process, profile, sagemaker_patch
 from jupyter_smx.aws_endpoint.sdk_config import write_sdk_config
 
 if TYPE_CHECKING:
@@ -43,8 +44,10 @@ def plan_on(
     :raises SmxError: the front cannot be started, or runs with other buckets.
     """
     front = process.start_front(report, s3, settings=settings)
-    sdk_config = write_sdk_config(environment.region_of(environ), front.s3)
-    variables = environment.client_variables(front.endpoint, sdk_config, environ, front.s3)
+    region = aws_config.configured_region(environ)
+    sdk_config = write_sdk_config(region, front.s3)
+    here = {**environ, "AWS_DEFAULT_REGION": region}
+    variables = environment.client_variables(front.endpoint, sdk_config, here, front.s3)
     variables |= python_variables(environ, _PYTHON_STARTUP)
     buckets = "its buckets are folders here" if front.s3 == "local" else "its buckets are those of AWS"
     sentence = (
@@ -84,14 +87,25 @@ def turn_off(environ: MutableMapping[str, str]) -> bool:
     return bool(changes)
 
 
-def add_profile(name: str, environ: Mapping[str, str], report: Callable[[str], None], s3: S3Place | None) -> str:
-    """Write a profile that leads to the front into AWS's configuration file, and return that file's path. Blocks.
+@dataclass(frozen=True)
+class Profile:
+    """A profile that leads to the front: the file that has it, and the file that SageMaker's SDK needs beside it."""
+
+    path: Path
+    sdk_config: Path
+
+    def format_exports(self, name: str) -> str:
+        """Return the line of a shell by which SageMaker's SDK uses the profile."""
+        return f"export AWS_PROFILE={name} {environment.SDK_CONFIG}={shlex.quote(str(self.sdk_config))}"
+
+
+def add_profile(name: str, environ: Mapping[str, str], report: Callable[[str], None], s3: S3Place | None) -> Profile:
+    """Write a profile that leads to the front into AWS's configuration file. Blocks.
 
     :raises SmxError: the front cannot be started, or the name is taken.
     """
     profile.check_name(name)
     front = process.start_front(report, s3)
-    path = profile.config_path(environ)
-    sections = profile.format_profile(name, front.endpoint, environment.region_of(environ), front.s3)
-    profile.write_profile(path, name, sections)
-    return str(path)
+    path, region = aws_config.config_path(environ), aws_config.configured_region(environ)
+    profile.write_profile(path, name, profile.format_profile(name, front.endpoint, region, front.s3))
+    return Profile(path, write_sdk_config(region, front.s3))

@@ -71,8 +71,15 @@ def _status(_: Namespace, __: Surface) -> Result:
 def _profile(found: Namespace, surface: Surface) -> Result:
     from jupyter_smx.aws_endpoint import switch  # noqa: PLC0415
 
-    path = switch.add_profile(found.name, os.environ, surface.info, _place(found))
-    return _text(f"Profile {found.name} is in {path}: with AWS_PROFILE={found.name} clients train here.", path=path)
+    made = switch.add_profile(found.name, os.environ, surface.info, _place(found))
+    text = (
+        f"Profile {found.name} is in {made.path}: with AWS_PROFILE={found.name}, boto3 and the AWS CLI train here.\n"
+        "SageMaker's SDK reads its defaults from another file, which a variable names:\n"
+        f"{made.format_exports(found.name)}\n"
+        "Leave `role=` out then: get_execution_role() calls AWS with each profile. "
+        "`jupyter smx aws env` and `%smx aws on` lead it here, too."
+    )
+    return _text(text, path=str(made.path), sdk_config=str(made.sdk_config))
 
 
 def _env(found: Namespace, surface: Surface) -> Result:

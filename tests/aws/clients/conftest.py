@@ -46,6 +46,8 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
     folder = tmp_path_factory.mktemp("aws")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder / "smx"))
+        for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+            patch.setenv(name, str(folder / name))
         provide_data_folder(folder / "smx")
         try:
             with closing(autostart.client()) as client:

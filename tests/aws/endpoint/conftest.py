@@ -1,4 +1,4 @@
-"""Data folders whose front and controller end with the test or the file, and no variable of AWS from outside."""
+"""Data folders whose front and controller end with the test or the file, and no variable or file of AWS from outside."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ def _ended(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[Path]:
     patch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
     for name in [name for name in os.environ if name.startswith(("AWS_", "JUPYTER_SMX_AWS", "JUPYTER_SMX_BEFORE"))]:
         patch.delenv(name)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        patch.setenv(name, str(folder.with_name(name)))
     yield folder
     process.stop_front()
     if (folder / "controller.lock").exists():

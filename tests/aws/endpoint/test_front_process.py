@@ -61,6 +61,19 @@ def test_a_shell_that_evaluates_env_reaches_the_front_and_goes_back() -> None:
     assert "JUPYTER_SMX_AWS" not in back.stdout
 
 
+def test_clients_keep_the_region_of_their_configuration(data_folder: Path) -> None:
+    config = Path(os.environ["AWS_CONFIG_FILE"])
+    config.write_text("[default]\nregion = eu-west-1\n", encoding="utf-8")
+    found = json.loads(command("env", "--shell", "json").stdout)
+    sdk_config = data_folder / "aws" / "sagemaker-eu-west-1-local.yaml"
+    assert (found["AWS_DEFAULT_REGION"], found[environment.SDK_CONFIG]) == ("eu-west-1", str(sdk_config))
+    done = json.loads(command("profile", "smx", "--json").stdout)
+    assert (done["path"], done["sdk_config"]) == (str(config), str(sdk_config))
+    assert f"export AWS_PROFILE=smx SAGEMAKER_ADMIN_CONFIG_OVERRIDE={sdk_config}\n" in done["message"]
+    assert sdk_config.exists()
+    assert "region = eu-west-1" in config.read_text(encoding="utf-8").partition("[profile smx]")[2]
+
+
 def test_a_start_removes_the_unfinished_uploads_of_a_front_that_was_killed(data_folder: Path) -> None:
     left = Path(temporary_folder(data_folder / "s3", socket.gethostname())) / "upload"
     left.parent.mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,13 +24,13 @@ from jupyter_smx.kernel.magics.lazy_loading import LazyMatcher, add_body, lead_s
 from jupyter_smx.kernel.options.defaults import Defaults
 from jupyter_smx.kernel.options.help_pages import manual
 from jupyter_smx.kernel.options.line_parser import expand_expressions, parse
-from jupyter_smx.kernel.options.line_syntax import join_continuations, restore_braces, split
+from jupyter_smx.kernel.options.line_syntax import join_continuations, resolve, restore_braces, split
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.kernel.request.builders import request_from_options
 from jupyter_smx.kernel.request.grid import expand_sweep
 from jupyter_smx.kernel.request.request import check_identifier
 from jupyter_smx.kernel.text.pages import plan_page, text_page
-from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.errors import SmxError, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from jupyter_smx.model.options.option import Kind
     from jupyter_smx.model.spec.job_spec import JobSpec
 
+_INSERTED = re.compile(r"\{(.+)\}|\$(.+)")
+"""A JOB of ``%smx`` that stands in a variable, as IPython's own magics take it; names of jobs have neither mark."""
 _Method = TypeVar("_Method", bound="Callable[..., None]")
 
 
@@ -140,11 +143,28 @@ class SmxMagics(Magics, Defaults):
         self._session.screen.show_page(text, html)
 
     def _resolve_ref(self, word: str) -> str:
-        """Return the job of a notebook variable with a handle; without a word, the last job of this kernel."""
+        """Return the job of a variable with a handle, or of ``{name}`` or ``$name``; without a word, the last job here.
+
+        :raises ValidationError: there is no such variable, or it has no job. An empty name would be another job.
+        """
         if not word:
             return self._session.latest_handle.id if self._session.latest_handle else ""
-        found = self._session.namespace.get(word)
-        return found.id if isinstance(found, (Job, JobArray)) else word
+        inserted = _INSERTED.fullmatch(word)
+        if not inserted:
+            found = self._session.namespace.get(word)
+            return found.id if isinstance(found, (Job, JobArray)) else word
+        found = resolve(inserted[1] or inserted[2], self._session.namespace, "JOB")
+        if isinstance(found, str) and found:
+            return found
+        if not isinstance(found, (Job, JobArray)):
+            raise ValidationError(
+                f"JOB: {word} is {found!r:.80}.",
+                field="job",
+                value=word,
+                rule="JOB is a job handle, or the name or the ID of a job.",
+                cure="Name a variable that has one, as %smx why {name}.",
+            )
+        return found.id
 
 
 SmxMagics.train.__doc__ = manual("train")

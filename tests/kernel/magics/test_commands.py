@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import sys
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +16,7 @@ from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 from jupyter_smx.model.records.event import PoolSummary
 from jupyter_smx.model.records.job import HostEnd, RemoteException
 from jupyter_smx.model.spec.image import Image
-from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.model.status import SecondaryStatus, is_final
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +72,45 @@ def test_logs_are_printed_by_name_by_handle_and_for_the_last_job(
     for word in (job.name, "job", ""):
         assert shell.run_cell(f"%smx logs {word}").success
         assert capsys.readouterr().out == "hello\n"
+
+
+@pytest.mark.parametrize(
+    "word", ["{name}", "$name", "{ name }", "{job}", "$job", "{sdk.latest['name']}", "$sdk.other", "'{name}'"]
+)
+def test_a_job_is_named_by_a_variable_as_in_other_magics(
+    shell: InteractiveShell, controller: ScriptedController, job: Record, capsys: pytest.CaptureFixture[str], word: str
+) -> None:
+    shell.user_ns |= {"name": job.name, "sdk": SimpleNamespace(latest={"name": job.name}, other=job.name)}
+    shell.run_cell("%%train\npass")  # the last job of the kernel is another one
+    controller.write(job.id, "hello\n")
+    capsys.readouterr()
+    assert shell.run_cell(f"%smx logs {word}").success
+    assert capsys.readouterr().out == "hello\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("{nam}", "no variable 'nam'. .*Did you mean name"),
+        ("$nam", "no variable 'nam'"),
+        ("{empty}", "JOB: {empty} is ''"),
+        ("$number", "JOB: \\$number is 3"),
+        ("{name.upper()}", "not a notebook variable"),
+        ("$$name", "not a notebook variable"),
+    ],
+)
+def test_a_variable_without_a_job_stops_no_job(
+    shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController, job: Record, word: str, text: str
+) -> None:
+    shell.user_ns |= {"name": job.name, "empty": "", "number": 3}
+    with pytest.raises(ValidationError, match=text):
+        page(shell, front_end, f"stop {word}")
+    assert not is_final(controller.jobs[job.id].state)
+
+
+def test_config_stores_an_expression_as_it_is(shell: InteractiveShell, front_end: Screenshots) -> None:
+    shell.user_ns["name"] = "x"
+    assert "{name}" in page(shell, front_end, "config role={name}")["text/plain"]
 
 
 def test_logs_are_followed_to_the_end(

@@ -1,4 +1,4 @@
-"""Data folders whose front and controller end with the test or the file, and no variable or file of AWS from outside."""
+"""Data folders whose front and controller end with the test or the file, and nothing of AWS from outside."""
 
 from __future__ import annotations
 

@@ -72,12 +72,14 @@ def _profile(found: Namespace, surface: Surface) -> Result:
     from jupyter_smx.aws_endpoint import switch  # noqa: PLC0415
 
     made = switch.add_profile(found.name, os.environ, surface.info, _place(found))
+    # A terminal shows words of magics as those of its own command, which has no `on`.
+    other_way = "%smx aws on" if surface.prog == _NOTEBOOK else "jupyter smx aws env"
     text = (
         f"Profile {found.name} is in {made.path}: with AWS_PROFILE={found.name}, boto3 and the AWS CLI train here.\n"
         "SageMaker's SDK reads its defaults from another file, which a variable names:\n"
         f"{made.format_exports(found.name)}\n"
         "Leave `role=` out then: get_execution_role() calls AWS with each profile. "
-        "`jupyter smx aws env` and `%smx aws on` lead it here, too."
+        f"`{other_way}` leads it here, too."
     )
     return _text(text, path=str(made.path), sdk_config=str(made.sdk_config))
 

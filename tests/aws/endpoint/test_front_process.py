@@ -70,6 +70,7 @@ def test_clients_keep_the_region_of_their_configuration(data_folder: Path) -> No
     done = json.loads(command("profile", "smx", "--json").stdout)
     assert (done["path"], done["sdk_config"]) == (str(config), str(sdk_config))
     assert f"export AWS_PROFILE=smx SAGEMAKER_ADMIN_CONFIG_OVERRIDE={sdk_config}\n" in done["message"]
+    assert done["message"].endswith("`jupyter smx aws env` leads it here, too.")
     assert sdk_config.exists()
     assert "region = eu-west-1" in config.read_text(encoding="utf-8").partition("[profile smx]")[2]
 

@@ -14,6 +14,7 @@ from jupyter_smx.agent.contract.platform_variables import format_arn
 from jupyter_smx.aws.controller_client import WAIT_STEP, BilledJob, ControllerClient
 from jupyter_smx.aws.sagemaker.errors import aws_error, ended_job_error, name_taken_error
 from jupyter_smx.aws.sagemaker.hold import FirstDescribes, hold_seconds
+from jupyter_smx.aws.sagemaker.record_members import RecordPlaces
 from jupyter_smx.aws.sagemaker.request_store import RequestStore, StoredRequest, job_id
 from jupyter_smx.aws.sagemaker.requests.job_clients import lead_clients
 from jupyter_smx.aws.sagemaker.requests.job_code import build_spec
@@ -213,6 +214,10 @@ class NamedJobs:
         if known.id == job and self.requests.read(job).request == request:
             return True
         raise await self._name_taken(kind, name, arn)
+
+    def places(self, region: str) -> RecordPlaces:
+        """Return what descriptions for a client in a region depend on."""
+        return RecordPlaces(region, controller_launch.jobs_dir(), self.settings.s3_root)
 
     async def context(self) -> TranslationContext:
         """Return what the translation of a request depends on at the controller."""

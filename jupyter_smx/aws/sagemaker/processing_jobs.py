@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx import controller_launch
 from jupyter_smx.agent.contract.platform_variables import format_arn
 from jupyter_smx.aws.sagemaker.describe import describe_processing
 from jupyter_smx.aws.sagemaker.errors import unknown_processing_job_error, unknown_update_error
@@ -47,7 +46,7 @@ class ProcessingJobs:
     def answer(self, found: BilledJob, region: str) -> dict[str, Any]:
         """Describe a processing job as it is."""
         stored = self._jobs.requests.read(found.job.id)
-        return describe_processing(found, stored, region, controller_launch.jobs_dir())
+        return describe_processing(found, stored, self._jobs.places(region))
 
     async def stop(self, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """Request the stop of a processing job."""

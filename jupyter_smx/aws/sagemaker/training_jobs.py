@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx import controller_launch
 from jupyter_smx.aws.sagemaker.describe import describe_training, job_arn
 from jupyter_smx.aws.sagemaker.errors import aws_error, unknown_training_job_error, validation_error
 from jupyter_smx.aws.sagemaker.requests.training import translate_training
@@ -49,7 +48,7 @@ class TrainingJobs:
     def answer(self, found: BilledJob, region: str) -> dict[str, Any]:
         """Describe a training job as it is."""
         stored = self._jobs.requests.read(found.job.id)
-        return describe_training(found, stored, region, controller_launch.jobs_dir())
+        return describe_training(found, stored, self._jobs.places(region))
 
     async def stop(self, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """Request the stop of a training job."""

@@ -133,6 +133,32 @@ result = [again.hyperparameters()["epochs"], again.model_data == made.model_data
     assert ran.result == ["2", True, [{"Key": "team", "Value": "blue"}]]
 
 
+def test_an_estimator_attaches_to_a_rerun_and_to_a_job_of_a_notebook(sdk: AwsClient) -> None:
+    ran = sdk.run(
+        ESTIMATOR
+        + """
+import time
+import jupyter_smx
+from contextlib import closing
+from jupyter_smx.kernel.client import autostart
+made = estimator(hyperparameters={"epochs": 2, "text": "two"})
+made.fit(logs="None")
+with closing(autostart.client()) as client:
+    rerun = client.rerun(made.latest_training_job.name, "e" * 32, time.time()).name
+    other = jupyter_smx.train(entry_point="train.py", hyperparameters={"epochs": 3, "text": "one"}).wait()
+    again, own = SKLearn.attach(rerun), SKLearn.attach(other.name)
+    result = [made.model_data, rerun, again.model_data, again.output_path, again.hyperparameters()["text"],
+              own.hyperparameters()["epochs"], own.entry_point, own.model_data, own.output_path]
+"""
+    )
+    first, rerun, second, *rest = ran.result
+    bucket = first.rsplit("/", 3)[0]
+    assert second == f"{bucket}/{rerun}/output/model.tar.gz" != first
+    path, text, epochs, entry, model, own_path = rest
+    assert (path, text, epochs, entry, own_path) == (bucket, '"two"', "3", "train.py", f"{bucket}/")
+    assert model.startswith("file:///")
+
+
 def test_metrics_are_a_table(sdk: AwsClient) -> None:
     ran = sdk.run(
         ESTIMATOR

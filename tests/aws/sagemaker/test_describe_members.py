@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from calls import model, training_request
+from calls import BUCKET, model, training_request
 from msgspec.structs import replace
 
 from jupyter_smx.aws.controller_client import BilledJob
 from jupyter_smx.aws.sagemaker.describe import describe_processing, describe_training
 from jupyter_smx.aws.sagemaker.lists.job_lists import ONLY_DESCRIBED
+from jupyter_smx.aws.sagemaker.record_members import RecordPlaces
 from jupyter_smx.aws.sagemaker.request_store import StoredRequest
 from jupyter_smx.model.records.cluster import WarmPool, WarmPoolStatus
 from jupyter_smx.model.records.job import Job, Transition
 from jupyter_smx.model.results.progress import MetricValue
 from jupyter_smx.model.results.reports import Bill
+from jupyter_smx.model.spec.channel import Artifact
 from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     Kind = Literal["train", "process"]
 
+HERE = RecordPlaces("us-east-1", Path("/jobs"), Path("/s3"))
 BILL = Bill(price_per_hour=None, billable_seconds=2.0, retained_seconds=0.0, cost=None, training_seconds=2.0)
 NO_SUCH_JOB = "Such jobs do not run here, so none of them has created the job."
 NO_RULES = "Rules of the debugger do not run here; the notes of the job say so."
@@ -64,7 +67,7 @@ def job(kind: Kind, **fields: Any) -> Job:
 
 def describe(record: Job, request: dict[str, Any]) -> dict[str, Any]:
     answer = describe_training if record.spec.kind == "train" else describe_processing
-    return answer(BilledJob(record, BILL), StoredRequest(request=request), "us-east-1", Path("/jobs"))
+    return answer(BilledJob(record, BILL), StoredRequest(request=request), HERE)
 
 
 def plain_request() -> dict[str, Any]:
@@ -109,6 +112,34 @@ def test_a_result_of_search_has_no_member_that_only_describe_has() -> None:
 
 def test_a_plain_training_job_has_the_members_that_sagemaker_gives() -> None:
     assert set(describe(job("train"), plain_request())) == PLAIN_TRAINING
+
+
+MODEL = Artifact(name="model.tar.gz", path="/s3/b/one/output/model.tar.gz", size=1)
+MODEL_FILE = Artifact(name="outputs/model/a/weights", path="/s3/b/one/output/model/a/weights", size=1)
+OTHER = Artifact(name="output.tar.gz", path="/s3/b/one/output/output.tar.gz", size=1)
+
+
+@pytest.mark.parametrize(
+    ("state", "artifacts", "has_model"),
+    [
+        (SecondaryStatus.STOPPED, (OTHER, MODEL), True),
+        (SecondaryStatus.STOPPED, (MODEL_FILE,), True),
+        (SecondaryStatus.MAX_RUNTIME_EXCEEDED, (MODEL,), True),
+        (SecondaryStatus.STOPPED, (OTHER,), False),
+        (SecondaryStatus.FAILED, (MODEL,), False),
+        (SecondaryStatus.TRAINING, (), False),
+        (SecondaryStatus.COMPLETED, (), True),
+    ],
+)
+def test_a_stopped_job_has_the_model_that_it_wrote(
+    state: SecondaryStatus, artifacts: tuple[Artifact, ...], *, has_model: bool
+) -> None:
+    record = job("train", state=state, artifacts=artifacts)
+    for request in (plain_request(), {}):
+        assert ("ModelArtifacts" in describe(record, request)) == has_model
+    if has_model:
+        uri = f"s3://{BUCKET}/one/output/model.tar.gz"
+        assert describe(record, plain_request())["ModelArtifacts"] == {"S3ModelArtifacts": uri}
 
 
 @pytest.mark.parametrize(

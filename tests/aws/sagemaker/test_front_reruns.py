@@ -56,7 +56,10 @@ async def test_a_rerun_of_a_training_job_has_a_model_of_its_own(shared_calls: Ca
     assert (await shared_calls.train("fit-1", NAMED_MODEL))["TrainingJobStatus"] == "Completed"
     again = await rerun("fit-1")
     assert again.name != "fit-1"
-    assert (await shared_calls.end(again.name))["TrainingJobStatus"] == "Completed"
+    described = await shared_calls.end(again.name)
+    assert described["TrainingJobStatus"] == "Completed"
+    assert described["ModelArtifacts"]["S3ModelArtifacts"] == f"s3://{BUCKET}/{again.name}/output/model.tar.gz"
+    assert described["OutputDataConfig"]["S3OutputPath"] == f"s3://{BUCKET}"
     for name in ("fit-1", again.name):
         for archive in ("model.tar.gz", "output.tar.gz"):
             assert members(shared_calls.bucket / name / "output" / archive) == [name]

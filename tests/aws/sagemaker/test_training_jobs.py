@@ -94,6 +94,32 @@ async def test_a_running_job_is_stopped(shared_calls: Calls) -> None:
     assert "TrainingEndTime" in found
 
 
+async def test_a_job_that_writes_its_model_at_the_stop_has_one(shared_calls: Calls) -> None:
+    """SageMaker sends SIGTERM so that a script can write it; ``model_data`` of the SDK reads its place."""
+    started = shared_calls.bucket / "started"
+    script = (
+        "import os, signal, sys, time\n"
+        "def save(*_):\n"
+        "    open(os.environ['SM_MODEL_DIR'] + '/weights', 'w').write('half')\n"
+        "    sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, save)\n"
+        f"open({str(started)!r}, 'w').close()\n"
+        "time.sleep(100)"
+    )
+    await shared_calls("CreateTrainingJob", **shared_calls.training("halved", script))
+
+    async def runs() -> bool:
+        return started.exists()
+
+    await eventually(runs, "the script runs", within=60)
+    await shared_calls("StopTrainingJob", TrainingJobName="halved")
+    found = await shared_calls.end("halved")
+    assert found["TrainingJobStatus"] == "Stopped"
+    assert found["ModelArtifacts"] == {"S3ModelArtifacts": f"s3://{BUCKET}/halved/output/model.tar.gz"}
+    with tarfile.open(shared_calls.bucket / "halved/output/model.tar.gz") as packed:
+        assert packed.getnames() == ["weights"]
+
+
 async def test_a_failed_job_says_why_to_its_waiter(shared_calls: Calls) -> None:
     """Case 11."""
     found = await shared_calls.train("bad", "raise ValueError('too hot')")
@@ -274,7 +300,7 @@ async def test_another_front_and_jobs_of_a_notebook_are_described_as_well(shared
     await shared_calls.controller.submit("f" * 32, spec)
     theirs = await shared_calls.end("theirs")
     assert theirs["TrainingJobStatus"] == "Completed"
-    assert theirs["HyperParameters"] == {"a": "1"}
+    assert theirs["HyperParameters"]["a"] == "1"
     assert theirs["ModelArtifacts"]["S3ModelArtifacts"].startswith("file:///")
     assert theirs["OutputDataConfig"]["KmsKeyId"] == ""
     listed = await shared_calls("ListTrainingJobs")

@@ -42,6 +42,12 @@ def local_path(uri: str, root: Path | None) -> str:
     return uri if root is None else os.path.join(root, bucket, *key.split("/")).rstrip("/")  # noqa: PTH118 - may be no file
 
 
+def bucket_uri(place: str, root: Path | None) -> str:
+    """Return the S3 URI of a path in a bucket of this machine; any other path or URL as it is."""
+    inner = "" if root is None else place.removeprefix("file://").removeprefix(f"{root}{os.sep}")
+    return place if not inner or inner == place.removeprefix("file://") else f"s3://{inner}"
+
+
 def put_placeholder(uri: str, name: str) -> str:
     """Write the placeholder of the job's name for each folder of a key that has this name.
 

@@ -285,7 +285,7 @@ def _check_scope(target: RequestTarget, credential: Credential) -> None:
     expected = SIGNING_NAMES.get(target.service)
     if expected is not None and credential.service != expected:
         raise AwsError(
-            "InvalidSignatureException",
+            "SignatureDoesNotMatch",
             f"Credential should be scoped to correct service: '{expected}'.",
             HTTPStatus.FORBIDDEN,
         )

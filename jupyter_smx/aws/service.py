@@ -12,6 +12,16 @@ Operation = Callable[[dict[str, Any], "Caller"], Awaitable[dict[str, Any]]]
 
 Times are aware datetimes in both.
 """
+WAY_BACK = (
+    'To go back to AWS, run `%smx aws off` in a notebook, or `eval "$(jupyter smx aws env --off)"` in a terminal, and '
+    "make the client again."
+)
+"""The end of an error about what is at AWS only."""
+REAL_BUCKETS = (
+    "To use those of AWS, run `jupyter smx aws stop`, then `jupyter smx aws start --s3 aws`, then `%smx aws on` or "
+    '`eval "$(jupyter smx aws env)"` again.'
+)
+"""The end of an error about a bucket that is not here."""
 
 
 @dataclass(frozen=True)

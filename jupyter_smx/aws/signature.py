@@ -87,7 +87,8 @@ def read_fields(head: RequestHead) -> SignatureFields:
         raise AwsError(
             "InvalidRequest",
             "The URL is signed by Signature Version 2, which is not supported. "
-            'Make it by a client with Config(signature_version="s3v4").',
+            'Make it by a client with Config(signature_version="s3v4"), or run '
+            "`aws configure set default.s3.signature_version s3v4` once, for boto3 and `aws s3 presign`.",
         )
     raise AwsError(
         "MissingAuthenticationToken",

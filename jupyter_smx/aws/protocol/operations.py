@@ -12,12 +12,18 @@ from jupyter_smx.aws.protocol.json_form import format_json, parse_json
 from jupyter_smx.aws.protocol.models import find_operation, load_model
 from jupyter_smx.aws.protocol.query_form import format_xml, parse_form, parse_query
 from jupyter_smx.aws.protocol.validation import check_members
-from jupyter_smx.aws.service import AwsError
+from jupyter_smx.aws.service import WAY_BACK, AwsError
 
 if TYPE_CHECKING:
     from jupyter_smx.aws.protocol.targets import RequestTarget
 
 _SERVER_ERROR = 500
+_JSON_CODES = {
+    "IncompleteSignature": "IncompleteSignatureException",
+    "MissingAuthenticationToken": "MissingAuthenticationTokenException",
+    "SignatureDoesNotMatch": "InvalidSignatureException",
+}
+"""Codes of JSON by those that services with forms, and S3, have for the same error of a signature."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +40,7 @@ def unavailable_error(name: str) -> AwsError:
     return AwsError(
         "ValidationException",
         f"{name} is not available here, because training and processing jobs of SageMaker run on this machine "
-        "(jupyter_smx) and everything else of it needs AWS. To go back to AWS, run `%smx aws off` in a notebook, or "
-        '`eval "$(jupyter smx aws env --off)"` in a terminal, and make the client again.',
+        f"(jupyter_smx) and everything else of it needs AWS. {WAY_BACK}",
     )
 
 
@@ -70,10 +75,11 @@ def write_error(target: RequestTarget, error: AwsError, request_id: str) -> AwsA
     if target.form == "query":
         headers = {"Content-Type": target.content_type, "x-amzn-RequestId": request_id}
         return AwsAnswer(status, headers, _format_xml_error(target, error, request_id))
-    headers = {"Content-Type": target.content_type, "x-amzn-RequestId": request_id, "x-amzn-ErrorType": error.code}
+    code = _JSON_CODES.get(error.code, error.code)
+    headers = {"Content-Type": target.content_type, "x-amzn-RequestId": request_id, "x-amzn-ErrorType": code}
     if target.service == "cloudwatch":  # clients compare the codes of its former protocol
         headers["x-amzn-query-error"] = f"{error.code};{_fault(error)}"
-    document = {"__type": error.code, "message": error.message}
+    document = {"__type": code, "message": error.message}
     return AwsAnswer(status, headers, msgspec.json.encode(document))
 
 

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore import UNSIGNED
 from botocore.exceptions import ClientError, ReadTimeoutError
 from botocore.httpsession import URLLib3Session
 
@@ -121,6 +122,31 @@ def test_what_is_not_here_is_a_validation_error_with_the_way_back(start_front: C
             call(**members)
         assert caught.value.response["Error"]["Code"] == "ValidationException", call
         assert "jupyter smx aws env --off" in caught.value.response["Error"]["Message"]
+
+
+@pytest.mark.parametrize(
+    ("service", "call", "wrong", "missing"),
+    [
+        ("sagemaker", "list_training_jobs", "InvalidSignatureException", "MissingAuthenticationTokenException"),
+        ("logs", "describe_log_groups", "InvalidSignatureException", "MissingAuthenticationTokenException"),
+        ("cloudwatch", "list_metrics", "SignatureDoesNotMatch", "MissingAuthenticationToken"),
+        ("sts", "get_caller_identity", "SignatureDoesNotMatch", "MissingAuthenticationToken"),
+        ("iam", "list_roles", "SignatureDoesNotMatch", "MissingAuthenticationToken"),
+    ],
+)
+def test_errors_of_signatures_have_the_codes_of_the_protocol(
+    start_front: Callable[..., Any], service: str, call: str, wrong: str, missing: str
+) -> None:
+    """Clients of CloudWatch compare the codes of its former protocol."""
+    front = start_front()
+    for client, code in (
+        (front.client(service, secret="x" * 40), wrong),
+        (front.client(service, signature_version=UNSIGNED), missing),
+    ):
+        with pytest.raises(ClientError) as caught:
+            getattr(client, call)()
+        assert caught.value.response["Error"]["Code"] == code
+        assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
 
 
 def test_a_retry_of_a_create_whose_answer_was_lost_gets_the_first_answer(start_front: Callable[..., Any]) -> None:

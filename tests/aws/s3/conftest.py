@@ -55,12 +55,19 @@ class S3Server:
     def temporary_files(self) -> list[Path]:
         return list((self.root / ".smx/temporary").glob("*/*"))
 
-    def client(self, secret: str = SECRET, **config: Any) -> Any:
+    def client(
+        self,
+        secret: str = SECRET,
+        *,
+        region: str = "eu-central-1",
+        own_session: botocore.session.Session | None = None,
+        **config: Any,
+    ) -> Any:
         """Return botocore's client; one attempt, so that no test waits for another one."""
         options = {"retries": {"total_max_attempts": 1}, "s3": {"addressing_style": "path"}, **config}
-        return session().create_client(
+        return (own_session or session()).create_client(
             "s3",
-            region_name="eu-central-1",
+            region_name=region,
             endpoint_url=self.url,
             aws_access_key_id=KEY,
             aws_secret_access_key=secret,

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.exceptions import ClientError
+from botocore.session import Session
 
 from jupyter_smx.aws.s3 import handler
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import S3Server
 
 ODD_KEYS = ["a b", "a+b", "50%", "%41", "größe/ü.txt", "a/b c/d", "x=1&y=2", "a?b", "a#b", "~a", "new\nline", "日本/語"]
@@ -311,6 +314,34 @@ def test_the_log_of_a_failure_has_no_signature(
     assert "RuntimeError" in caplog.text
     assert "in fail" in caplog.text, "the place is there"
     assert "X-Amz-" not in caplog.text
+
+
+def test_a_presigned_url_by_default_settings_is_refused_with_the_cures(s3: S3Server) -> None:
+    url = s3.client(region="us-east-1").generate_presigned_url("get_object", {"Bucket": "data", "Key": "a"})
+    status, answer = s3.send("GET", url.removeprefix(s3.url), {})
+    assert (status, b"Signature Version 2" in answer) == (400, True)
+    assert b"aws configure set default.s3.signature_version s3v4" in answer
+
+
+def test_a_presigned_url_works_with_the_configuration_that_the_refusal_names(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config"
+    config.write_text("[default]\ns3 =\n    signature_version = s3v4\n")  # as `aws configure set` writes it
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    s3.path("data", "a").write_bytes(b"hello")
+    client = s3.client(region="us-east-1", own_session=Session())
+    url = client.generate_presigned_url("get_object", {"Bucket": "data", "Key": "a"})
+    assert s3.send("GET", url.removeprefix(s3.url), {}) == (200, b"hello")
+
+
+def test_a_bucket_that_does_not_exist_is_named_with_the_way_to_those_of_aws(client: Any, s3: S3Server) -> None:
+    with pytest.raises(ClientError) as error:
+        client.list_objects_v2(Bucket="their-data")
+    assert code(error) == ("NoSuchBucket", 404)
+    text = error.value.response["Error"]["Message"]
+    assert text.startswith(f"The specified bucket does not exist: their-data. Buckets here are folders of {s3.root}. ")
+    assert "`jupyter smx aws start --s3 aws`" in text
 
 
 def test_a_presigned_put_works(s3: S3Server) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from jupyter_smx.aws.sagemaker.hold import FirstDescribes, hold_seconds
+from jupyter_smx.aws.sagemaker.lists.job_lists import JobLists
 from jupyter_smx.aws.sagemaker.lists.listing import JobRow, list_page, page_of, row_of
 from jupyter_smx.aws.sagemaker.lists.search_expression import field_values, matches
 from jupyter_smx.aws.sagemaker.settings import SageMakerSettings
@@ -152,9 +153,18 @@ def test_search_finds_jobs_by_name_status_and_time() -> None:
     assert matches({"Filters": [a_filter("TrainingJobName", "a, job-1", "In")]}, values)
     assert matches({"Filters": [a_filter("CreationTime", "2023-11-14T22:13:20Z", "GreaterThan")]}, values)
     assert not matches({"Filters": [a_filter("CreationTime", "2023-11-14T22:13:20Z", "LessThan")]}, values)
-    for wrong in (a_filter("Metrics.loss", "1"), a_filter("CreationTime", "soon")):
-        with pytest.raises(AwsError):
-            matches({"Filters": [wrong]}, values)
+    with pytest.raises(AwsError, match="'soon' is not a time"):
+        matches({"Filters": [a_filter("CreationTime", "soon")]}, values)
+
+
+async def test_a_search_that_is_not_answered_here_is_refused_with_the_way_back_to_aws() -> None:
+    filters = ("Metrics.loss", "ModelArtifacts.S3ModelArtifacts", "Tags.team", "HyperParameters.depth")
+    for wrong in (*({"Filters": [a_filter(name, "1")]} for name in filters), {"NestedFilters": [{}]}):
+        with pytest.raises(AwsError, match=r"name, status and times only\. .*jupyter smx aws env --off"):
+            matches(wrong, field_values(a_row(1)))
+    nothing = cast("Any", None)
+    with pytest.raises(AwsError, match=r"only training jobs are found here\. .*jupyter smx aws env --off"):
+        await JobLists(nothing, nothing, nothing).search({"Resource": "Endpoint"}, a_caller(""))
 
 
 def a_caller(user_agent: str, attempt: int = 1) -> Caller:

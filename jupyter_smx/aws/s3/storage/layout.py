@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from jupyter_smx.aws.s3.forms.object_keys import check_bucket_name, split_key
-from jupyter_smx.aws.service import AwsError
+from jupyter_smx.aws.service import REAL_BUCKETS, AwsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,8 @@ class S3Storage:
         """Return the path of a bucket's folder; raise AwsError (404) where there is none. A link is no bucket."""
         path = self.bucket_path(bucket)
         if os.path.islink(path) or not os.path.isdir(path):
-            raise AwsError("NoSuchBucket", f"The specified bucket does not exist: {bucket}.", 404)
+            text = f"The specified bucket does not exist: {bucket}. Buckets here are folders of {self.root}."
+            raise AwsError("NoSuchBucket", f"{text} {REAL_BUCKETS}", 404)
         return path
 
     def object_path(self, bucket: str, key: str) -> str:

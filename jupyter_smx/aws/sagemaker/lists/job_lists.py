@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.aws.sagemaker.errors import aws_error, unsupported_error
 from jupyter_smx.aws.sagemaker.lists.listing import JobRow, list_page, page_of, row_of
 from jupyter_smx.aws.sagemaker.lists.search_expression import field_values, matches
+from jupyter_smx.aws.service import WAY_BACK
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class JobLists:
     async def search(self, request: dict[str, Any], caller: Caller) -> dict[str, Any]:
         """Find training jobs by their name, status and times."""
         if request["Resource"] != _TRAINING_JOB:
-            raise unsupported_error(f"Resource {request['Resource']}", "only training jobs are found here.", "")
+            raise unsupported_error(f"Resource {request['Resource']}", "only training jobs are found here.", WAY_BACK)
         expression = request.get("SearchExpression") or {}
         rows = [row for row in await self._rows("train") if matches(expression, field_values(row))]
         descending = request.get("SortOrder", "Descending") == "Descending"

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.aws.sagemaker.errors import unsupported_error, validation_error
+from jupyter_smx.aws.service import WAY_BACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from jupyter_smx.aws.sagemaker.lists.listing import JobRow
 
 Values = dict[str, str | float]
+_REASON = "jobs are found by name, status and times only."
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "Equals": lambda own, value: own == value,
     "NotEquals": lambda own, value: own != value,
@@ -41,7 +43,7 @@ def matches(expression: Mapping[str, Any], values: Values) -> bool:
     """
     for nested in ("NestedFilters",):
         if expression.get(nested):
-            raise unsupported_error(nested, "jobs are found by name, status and times only.", "")
+            raise unsupported_error(nested, _REASON, WAY_BACK)
     found = [_matches_filter(each, values) for each in expression.get("Filters") or ()]
     found += [matches(each, values) for each in expression.get("SubExpressions") or ()]
     return (any(found) if expression.get("Operator") == "Or" else all(found)) if found else True
@@ -54,7 +56,7 @@ def _matches_filter(wanted: Mapping[str, Any], values: Values) -> bool:
     if operator == "NotExists":
         return name not in values
     if name not in values:
-        raise unsupported_error(f"Filter {name}", "jobs are found by name, status and times only.", "")
+        raise unsupported_error(f"Filter {name}", _REASON, WAY_BACK)
     own, text = values[name], wanted.get("Value", "")
     if operator == "In":
         return str(own) in [word.strip() for word in text.split(",")]

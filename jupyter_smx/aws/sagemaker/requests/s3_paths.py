@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from jupyter_smx.aws.sagemaker.errors import validation_error
+from jupyter_smx.aws.service import REAL_BUCKETS
 from jupyter_smx.model.request_texts import PLACEHOLDER
 
 if TYPE_CHECKING:
@@ -92,10 +93,7 @@ def _missing_error(recorded: str, uri: str, root: Path, where: str = _INPUT) -> 
     text = f'No S3 objects found under S3 URL "{recorded}" given in {where}.'
     bucket, _ = split_uri(uri)
     if not (root / bucket).is_dir():
-        text += (
-            f" There is no bucket {bucket} here: buckets are folders of {root}. To use those of AWS, run `jupyter smx "
-            "aws stop`, then `jupyter smx aws start --s3 aws`."
-        )
+        text += f" There is no bucket {bucket} here: buckets are folders of {root}. {REAL_BUCKETS}"
     return validation_error(text)
 
 

@@ -57,7 +57,7 @@ def installed_engines() -> Mapping[str, EntryPoint]:
 def _read_entry_points(folders: tuple[tuple[str, int], ...]) -> Mapping[str, EntryPoint]:
     """Read the entry points of all packages, once for all times at which their folders changed: it takes milliseconds.
 
-    ``importlib.metadata`` lists a folder anew by the same times.
+    ``importlib.metadata`` lists a folder again by the same times.
     """
     del folders
     return MappingProxyType({point.name: point for point in entry_points(group=GROUP)})

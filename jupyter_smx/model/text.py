@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ _LONGEST = 64
 """Characters of a value that a sentence shows, and bits of a number that it writes out."""
 _DIGITS, _PLACES = 3, 20
 _TEN_CENTS = 0.1
+_LOG_LINES, _LOG_LENGTH = 5, 600
+_ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _SMALL, _LARGE = 1e-4, 1e6
 _DAY, _HALF_DAY = 86_400, 43_200
 _TIME_UNITS = (("d", _DAY), ("h", 3_600), ("min", 60), ("s", 1))
@@ -76,6 +79,13 @@ def format_size(count: float) -> str:
 def format_left_out(size: int) -> str:
     """Format the beginning of the sentence in a log about bytes that are not on the disk any more."""
     return f"{format_size(size)} {LEFT_OUT}"
+
+
+def format_log_end(text: str) -> str:
+    """Write the last lines of a log in one line, for a sentence: 600 characters at most, without escape sequences."""
+    lines = [line.strip() for line in _ESCAPE.sub("", text).splitlines()]
+    joined = "".join(filter(str.isprintable, " | ".join([line for line in lines if line][-_LOG_LINES:])))
+    return joined if len(joined) <= _LOG_LENGTH else f"…{joined[-_LOG_LENGTH:]}"
 
 
 def format_duration(seconds: float) -> str:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.model.text import format_list, format_number
+from jupyter_smx.model.text import format_list, format_log_end, format_number
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,18 @@ def test_every_name_is_said_or_counted(names: list[str], most: int) -> None:
     shown = said if counted else [*said, last]
     assert shown == names[:most]
     assert len(shown) + counted == len(names)
+
+
+@given(st.text())
+def test_the_end_of_a_log_is_one_short_line_that_can_be_printed(text: str) -> None:
+    assert format_log_end(text).isprintable()
+    assert len(format_log_end(text)) <= 601
+
+
+def test_the_last_lines_of_a_log_count_most() -> None:
+    log = "".join(f"line {number}\n" for number in range(9)) + "\x1b[31mImportError\x1b[0m: no\x07 module\r\n\n"
+    assert format_log_end(log) == "line 5 | line 6 | line 7 | line 8 | ImportError: no module"
+    assert format_log_end("x" * 2_000 + " the cause").endswith("x the cause")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from jupyter_smx.controller.telemetry.log_metrics import LogMetrics
 from jupyter_smx.controller.transfer import host_spool, stage_out
 from jupyter_smx.controller.transfer.host_spool import PIECE, HostSpool
 from jupyter_smx.controller.transfer.stage_out import HostOutputs
-from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
+from jupyter_smx.model.errors import RefusedError, ResourceNotFoundError, SmxError, UnavailableError
 from jupyter_smx.model.records.cluster import Cluster, ClusterState
 from jupyter_smx.model.records.lost_variables import completed_message
 from jupyter_smx.model.status import DesiredState, SecondaryStatus
@@ -433,8 +433,8 @@ class JobFinalizer:
         return await asyncio.to_thread(stage_out.parse_record, payload) or agent_messages.parse_record(None)
 
     async def host_exit_reason(self, job: Job, host: str) -> str:
-        """Return the engine's reason for the end of a host; "" if it has none."""
-        with suppress(UnavailableError):
+        """Return the engine's reason for the end of a host; "" if it has none, or does not say it now."""
+        with suppress(UnavailableError, RefusedError):
             return await self._engine_of(job.spec.engine).exit_reason(job.cluster, host)
         return ""
 

@@ -371,16 +371,13 @@ class JobEventHandler:
         runtime.code_started |= "first_line" in job.timings or runtime.first_line_moments is not None
         # Hosts that never came up are not in the record of their cluster, and got no job.
         for host in runtime.hosts if cluster.hosts else ():
-            if host in runtime.records:
-                continue
-            record = None
-            if host not in runtime.unreached_hosts:
+            if host not in runtime.records and host not in runtime.unreached_hosts:
                 ran, record = await self._finalizer.read_spool(job, host)
                 runtime.code_started |= ran
-            if record is None:
-                runtime.exit_reasons[host] = await self._finalizer.host_exit_reason(job, host)
-            else:
-                runtime.records[host] = record
+                if record is None:
+                    runtime.exit_reasons[host] = await self._finalizer.host_exit_reason(job, host)
+                else:
+                    runtime.records[host] = record
 
     async def process_loss(self, job: Job, cluster: Cluster) -> None:
         """Handle a loss of hosts that is on record, while its consequences for the job are not."""

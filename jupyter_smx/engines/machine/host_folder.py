@@ -24,6 +24,8 @@ from jupyter_smx.engines.machine import file_lock
 from jupyter_smx.engines.machine.addresses import HostNetwork, addresses, cluster_port
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.records.cluster import HostHandle
+from jupyter_smx.model.redaction import redact_text
+from jupyter_smx.model.text import format_log_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -52,7 +54,6 @@ _COPY_TIMEOUT = 10.0
 _MAX_BYTES = 1 << 20
 """Maximum bytes of a short file by an agent or an engine."""
 _LOG_TAIL = 4096
-_LOG_LINES = 5
 
 
 class AgentProcess(Struct, frozen=True):
@@ -223,14 +224,14 @@ class HostFolder(Struct, frozen=True):
         return HostHandle(host=self.path.name, data=msgspec.structs.asdict(birth))
 
     def log_tail(self) -> str:
-        """Return the last lines of ``agent.log`` for the message why an agent did not start."""
+        """Return the last lines of ``agent.log``, to which jobs can write, for a message why the agent ended."""
         try:
             with untrusted_files.open_file(self.path, self.log.name) as log:
                 log.file.seek(max(0, log.size() - _LOG_TAIL))
                 text = log.file.read(_LOG_TAIL).decode(errors="replace")
         except OSError:
             return ""
-        return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-_LOG_LINES:])
+        return redact_text(format_log_end(text))
 
     def control_groups(self) -> list[str]:
         """Return the folders of the control groups of its jobs, from its description."""

@@ -215,7 +215,7 @@ _path_word = _folder_word
 
 
 def packed_archive(data_dir: Path | None = None) -> bytes:
-    """Return the agent's archive, compressed. The first call of this process packs it, and others wait; blocks."""
+    """Return the agent's archive, compressed. The first call of this process reads or packs it; others wait. Blocks."""
     with _PACKING:
         if not _packed:
             _packed.append(zlib.compress(_read_archive(data_dir), 6))

@@ -35,6 +35,32 @@ def test_a_job_whose_hosts_die_over_its_inputs_begins_again_and_only_so_many_tim
     assert sim.world.live_hosts() == []
 
 
+@pytest.mark.parametrize("is_refused", [False, True], ids=["a reason", "a refusal"])
+def test_a_job_whose_code_cannot_begin_says_how_its_hosts_ended(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch, *, is_refused: bool
+) -> None:
+    """The first zygote of a container may die after the controller has connected, and before a job is there."""
+
+    async def exit_reason(_cluster: str, host: str) -> str:
+        if is_refused or host == "algo-1":
+            raise RefusedError("There is no Python.")
+        return "its container ended with exit code 1."
+
+    monkeypatch.setattr(sim.engine, "exit_reason", exit_reason)
+    job = sim.submit(hosts=2)
+    sim.world.scripts[job] = FakeScript(starts_after=30)
+    for _placement in range(3):
+        sim.pass_time(START)
+        sim.kill_host(sim.hosts(job)[0])
+        sim.pass_time(0.1)
+    reason = "InternalServerError: Its hosts were lost before the code began."
+    how = "" if is_refused else " Host algo-2: its container ended with exit code 1."
+    assert sim.job(job).failure_reason == reason + how
+    notes = [note for note in sim.start_reason(job).notes if note.startswith("Lost before its code began")]
+    assert all(note.endswith(how) for note in notes)
+    assert notes
+
+
 def test_a_broken_stream_changes_nothing_for_the_job(sim: Simulation) -> None:
     job = sim.submit(hosts=2)
     sim.pass_time(START)

@@ -279,6 +279,7 @@ def test_each_end_of_a_container_has_its_words(state: dict[str, Any], words: str
     from jupyter_smx.engines.docker.teardown import exit_reason  # noqa: PLC0415 - imports Docker's library
 
     assert words in exit_reason(state)
+    assert ("Its log ends with: no zygote" in exit_reason(state, log_tail="no zygote")) == (state["ExitCode"] == 4)
     for flag in (False, True):  # Docker sets it for a job of the container, too
         assert exit_reason({"OOMKilled": flag, "ExitCode": 0}) == ""
 

@@ -320,7 +320,8 @@ def test_last_words_are_the_last_lines_and_survive_any_bytes(tmp_path: Path) -> 
     assert folder.log_tail() == ""
     folder.log.write_bytes(b"x" * 9000 + b"\n" + b"\xff one\n\n two \n")
     assert folder.log_tail().endswith("\ufffd one | two")
-    assert len(folder.log_tail()) < 5000
+    folder.log.write_text("pip: --index-url https://me:secret@host/simple\n")
+    assert "secret" not in folder.log_tail()
 
 
 async def test_an_acquire_that_is_cancelled_ends_after_what_its_thread_writes(

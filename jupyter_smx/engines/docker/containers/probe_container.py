@@ -15,6 +15,8 @@ from jupyter_smx.agent.paths import ML
 from jupyter_smx.engines.docker.containers import container_spec, isolation
 from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_FOUND, DaemonError, remove
 from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.redaction import redact_text
+from jupyter_smx.model.text import format_log_end
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -175,4 +177,4 @@ async def log_tail(daemon: Daemon, container: str, lines: int) -> str:
         said: bytes = await daemon.call(lambda api: api.logs(container, tail=lines))
     except (DaemonError, UnavailableError):
         return ""
-    return " | ".join(line.strip() for line in said.decode(errors="replace").splitlines() if line.strip())
+    return redact_text(format_log_end(said.decode(errors="replace")))

@@ -298,6 +298,48 @@ def test_an_interpreter_that_stands_for_an_image_without_a_script_runs_its_progr
     assert (on_docker.python, on_docker.code.command) == ("", ())
 
 
+REGISTRY = "683313688378.dkr.ecr.us-east-1.amazonaws.com"
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        f"{REGISTRY}/sagemaker-xgboost:1.7-1",
+        "811284229777.dkr.ecr.us-east-1.amazonaws.com/xgboost:latest",
+        "123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/own:latest",
+        "own:1",
+    ],
+)
+def test_images_with_a_program_of_their_own_run_it_by_the_operators_interpreter(root: Path, image: str) -> None:
+    algorithm = {"TrainingImage": image, "TrainingInputMode": "File"}
+    request = a_request(AlgorithmSpecification=algorithm, HyperParameters={})
+    assert translate(request, root, images=(ImageRule(pattern=".*", python="a"),)).code.command == ("train",)
+    assert "(c.SmxAws.images)" in refusal(request, root)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.3.0-cpu-py311",
+        "763104351884.dkr.ecr.us-east-1.amazonaws.com/mxnet-training:1.9.0-cpu-py38",
+        f"{REGISTRY}/sagemaker-scikit-learn:1.2-1-cpu-py3",
+        "smx.local/python:3.11",
+        "",
+    ],
+)
+def test_a_forgotten_entry_point_is_refused_also_with_a_rule_for_the_image(root: Path, image: str) -> None:
+    algorithm = {"TrainingInputMode": "File"} | ({"TrainingImage": image} if image else {})
+    request = a_request(AlgorithmSpecification=algorithm, HyperParameters={})
+    text = refusal(request, root, images=(ImageRule(pattern=".*", python="a"),))
+    assert "there is no script" in text
+    assert "c.SmxAws.images" not in text
+
+
+def test_the_built_in_xgboost_without_a_rule_is_named_as_such(root: Path) -> None:
+    algorithm = {"TrainingImage": "811284229777.dkr.ecr.us-east-1.amazonaws.com/xgboost:1", "TrainingInputMode": "File"}
+    assert "built-in algorithm of SageMaker" in refusal(a_request(AlgorithmSpecification=algorithm), root)
+
+
 @pytest.mark.parametrize(
     ("image", "packages"),
     [

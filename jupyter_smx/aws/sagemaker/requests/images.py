@@ -58,9 +58,14 @@ _BUILT_IN = frozenset(
         "randomcutforest",
         "semantic-segmentation",
         "seq2seq",
+        "xgboost",
     }
 )
-"""Repositories of the algorithms that are compiled into their images."""
+"""Repositories of the algorithms that are compiled into their images; ``xgboost`` has the versions before 0.90."""
+_XGBOOST = "sagemaker-xgboost"
+"""Repository of XGBoost from 0.90 on, whose image runs a script, or without one its algorithm."""
+_OURS = "smx.local/"
+"""Registry of images that are names of this package's own: the front's Python, or that of a job."""
 _URI = re.compile(r"(?:(?P<registry>[^/]+\.[^/]+|localhost(?::\d+)?)/)?(?P<name>[^:@]+)(?::(?P<tag>[^@]*))?(?:@.*)?")
 
 
@@ -80,6 +85,18 @@ def repository(uri: str) -> str:
 def is_built_in(uri: str) -> bool:
     """Return True for an algorithm of SageMaker's, whose image has the only program that can run it."""
     return repository(uri) in _BUILT_IN
+
+
+def has_own_program(uri: str) -> bool:
+    """Return True for an image that runs a program without a script: an algorithm of SageMaker's, or a private image.
+
+    Images of frameworks, and those of this package, run scripts alone.
+    """
+    name = repository(uri)
+    if is_built_in(uri) or name == _XGBOOST:
+        return True
+    runs_scripts = name in _FRAMEWORKS or _UNUSABLE.fullmatch(name) is not None or uri.startswith(_OURS)
+    return bool(uri) and not runs_scripts
 
 
 def matching_packages(uri: str) -> tuple[str, ...]:
@@ -127,7 +144,7 @@ def choose_interpreter(uri: str, rules: Iterable[ImageRule], *, match: bool = Fa
         )
     if name in _FRAMEWORKS:
         return _framework_choice(uri, matching_packages(uri) if match else ())
-    if uri.startswith("smx.local/"):
+    if uri.startswith(_OURS):
         return ImageChoice()
     raise validation_error(
         f"The image {uri} is private, and the engine of this front runs no images. Choose an engine with images "

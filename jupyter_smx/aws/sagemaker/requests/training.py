@@ -20,6 +20,7 @@ from jupyter_smx.aws.sagemaker.requests.images import (
     built_in_error,
     choose_interpreter,
     find_rule,
+    has_own_program,
     is_built_in,
 )
 from jupyter_smx.aws.sagemaker.requests.instance_types import choose_type, requested_hosts
@@ -165,8 +166,10 @@ def _code(request: Mapping[str, Any], channels: tuple[Channel, ...], here: Trans
     parameters = request.get("HyperParameters") or {}
     program = decode_text(parameters.get(PROGRAM, ""))
     if not program:
-        has_python = not here.has_images and find_rule(algorithm.get("TrainingImage") or "", here.images)
-        return Code(command=(_IMAGE_PROGRAM, *words)) if has_python else Code(arguments=words)
+        uri = algorithm.get("TrainingImage") or ""
+        # Not for a framework: a job whose entry point was forgotten would run any program `train` of PATH.
+        rule = find_rule(uri, here.images) if has_own_program(uri) and not here.has_images else None
+        return Code(arguments=words) if rule is None else Code(command=(_IMAGE_PROGRAM, *words))
     place = decode_text(parameters.get(DIRECTORY, ""))
     return Code(source=_source(place, channels, here), entry_point=program)
 
@@ -200,11 +203,11 @@ def _image(request: Mapping[str, Any], code: Code, here: TranslationContext) -> 
     if not (code.entry_point or code.command):
         if is_built_in(uri):
             raise built_in_error(uri)
+        own = "name a Python whose folder has a program `train` (c.SmxAws.images), or " if has_own_program(uri) else ""
         raise validation_error(
             f"AlgorithmSpecification: there is no script. The engine {here.engine} runs no images, so the program of "
             f"{uri or 'the image'} cannot be started. Pass {PROGRAM} and {DIRECTORY} in HyperParameters, as an "
-            "estimator with an entry_point does, or ContainerEntrypoint; or name a Python whose folder has a program "
-            "`train` (c.SmxAws.images), or choose the engine docker."
+            f"estimator with an entry_point does, or ContainerEntrypoint; or {own}choose the engine docker."
         )
     return choose_interpreter(uri, here.images, match=here.match_images) if uri else ImageChoice()
 

@@ -24,13 +24,20 @@ from jupyter_smx.kernel.magics.lazy_loading import LazyMatcher, add_body, lead_s
 from jupyter_smx.kernel.options.defaults import Defaults
 from jupyter_smx.kernel.options.help_pages import manual
 from jupyter_smx.kernel.options.line_parser import expand_expressions, parse
-from jupyter_smx.kernel.options.line_syntax import join_continuations, resolve, restore_braces, split
+from jupyter_smx.kernel.options.line_syntax import (
+    join_continuations,
+    missing_variable_error,
+    resolve,
+    restore_braces,
+    split,
+)
 from jupyter_smx.kernel.request import payload
 from jupyter_smx.kernel.request.builders import request_from_options
 from jupyter_smx.kernel.request.grid import expand_sweep
 from jupyter_smx.kernel.request.request import check_identifier
 from jupyter_smx.kernel.text.pages import plan_page, text_page
 from jupyter_smx.model.errors import SmxError, ValidationError
+from jupyter_smx.model.request_texts import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,12 +160,18 @@ class SmxMagics(Magics, Defaults):
         if not inserted:
             found = self._session.namespace.get(word)
             return found.id if isinstance(found, (Job, JobArray)) else word
-        found = resolve(inserted[1] or inserted[2], self._session.namespace, "JOB")
+        expression = inserted[1] or inserted[2]
+        if expression.strip() == VARIABLE and VARIABLE not in self._session.namespace:
+            # Options have a placeholder for it, and no job has that for a name.
+            raise missing_variable_error(VARIABLE, self._session.namespace, "JOB")
+        found = resolve(expression, self._session.namespace, "JOB")
         if isinstance(found, str) and found:
             return found
         if not isinstance(found, (Job, JobArray)):
+            # The type alone: the text of a value is the user's code, which may fail, or be long.
+            what = "empty" if isinstance(found, str) else f"a {type(found).__name__}"
             raise ValidationError(
-                f"JOB: {word} is {found!r:.80}.",
+                f"JOB: {word} is {what}.",
                 field="job",
                 value=word,
                 rule="JOB is a job handle, or the name or the ID of a job.",

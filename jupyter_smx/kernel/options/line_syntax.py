@@ -188,7 +188,7 @@ def _walk(node: ast.expr, namespace: Mapping[str, Any], expression: str, option:
         raise ValidationError(
             f"{option}: {{{expression}}}: {ast.unparse(node.value)} is a {type(owner).__name__} and has no {step} "
             f"({type(error).__name__}).",
-            field=option.removeprefix("--"),
+            field=_field(option),
             value=expression,
             rule="Braces take a notebook variable with attributes and items, without calls.",
             cure="Assign the value to a variable in an earlier cell, and use that variable.",
@@ -200,13 +200,23 @@ def _variable(name: str, namespace: Mapping[str, Any], option: str) -> Any:
         return namespace[name]
     if name == request_texts.VARIABLE:
         return request_texts.PLACEHOLDER  # the controller fills it in
-    raise ValidationError(
+    raise missing_variable_error(name, namespace, option)
+
+
+def missing_variable_error(name: str, namespace: Mapping[str, Any], option: str) -> ValidationError:
+    """Return the error of a variable that the notebook does not have."""
+    return ValidationError(
         f"{option}: the notebook has no variable {name!r}.",
-        field=option.removeprefix("--"),
+        field=_field(option),
         value=name,
         rule="Braces take a notebook variable with attributes and items.",
         cure=suggest_names(name, variable_names(namespace)) or "Run the cell that makes it first.",
     )
+
+
+def _field(option: str) -> str:
+    """Return the field of an option, or of a word of a subcommand, as ``JOB``."""
+    return option.removeprefix("--") if option.startswith("-") else option.lower()
 
 
 def variable_names(namespace: Mapping[str, Any]) -> list[str]:
@@ -228,7 +238,7 @@ def _constant(node: ast.expr, expression: str, option: str) -> Any:
 def _expression_error(expression: str, option: str) -> ValidationError:
     return ValidationError(
         f"{option}: {{{expression}}} is not a notebook variable, attribute or item.",
-        field=option.removeprefix("--"),
+        field=_field(option),
         value=expression,
         rule="Braces take a variable with attributes and constant subscripts, as {cfg.lr} or {params['lr'][0]}. "
         "Magics do not evaluate expressions.",

@@ -93,8 +93,11 @@ def test_a_job_is_named_by_a_variable_as_in_other_magics(
     [
         ("{nam}", "no variable 'nam'. .*Did you mean name"),
         ("$nam", "no variable 'nam'"),
-        ("{empty}", "JOB: {empty} is ''"),
-        ("$number", "JOB: \\$number is 3"),
+        ("{job_name}", "no variable 'job_name'"),
+        ("$job_name", "no variable 'job_name'"),
+        ("{empty}", "JOB: {empty} is empty"),
+        ("$number", "JOB: \\$number is a int"),
+        ("{broken}", "JOB: {broken} is a Broken"),
         ("{name.upper()}", "not a notebook variable"),
         ("$$name", "not a notebook variable"),
     ],
@@ -102,9 +105,14 @@ def test_a_job_is_named_by_a_variable_as_in_other_magics(
 def test_a_variable_without_a_job_stops_no_job(
     shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController, job: Record, word: str, text: str
 ) -> None:
-    shell.user_ns |= {"name": job.name, "empty": "", "number": 3}
-    with pytest.raises(ValidationError, match=text):
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    shell.user_ns |= {"name": job.name, "empty": "", "number": 3, "broken": Broken()}
+    with pytest.raises(ValidationError, match=text) as caught:
         page(shell, front_end, f"stop {word}")
+    assert caught.value.field == "job"
     assert not is_final(controller.jobs[job.id].state)
 
 

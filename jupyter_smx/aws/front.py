@@ -100,11 +100,18 @@ class Front(Application):
         return self.get_handler_delegate(request, ServiceHandler, arguments)
 
     async def drain(self, seconds: float) -> None:
-        """Let services answer what they hold, and wait until the requests under way have answers, or some seconds."""
+        """Let services answer what they hold, and wait until all their requests have answers, or for some seconds.
+
+        A request that comes meanwhile by an open connection counts, too. Requests to S3 do not.
+        """
         for service in self._context.services.values():
             service.release()
-        if self._context.open_requests:
-            await asyncio.wait(set(self._context.open_requests), timeout=seconds)
+        clock = asyncio.get_running_loop().time
+        end = clock() + seconds
+        while open_requests := {one for one in self._context.open_requests if not one.done()}:
+            if clock() >= end:
+                return
+            await asyncio.wait(open_requests, timeout=end - clock())
 
     def _find_key_refusal(self, head: RequestHead) -> AwsError | None:
         """Return the error of a request whose key is none of this server, so that its body is not collected."""

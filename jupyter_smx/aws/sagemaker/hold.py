@@ -1,14 +1,14 @@
 """Decide how long an answer of Describe is held: until the job ends, for clients that would sleep for long. Pure.
 
-==============================  =====================================================================
-client                          its Describe of a job in progress
-==============================  =====================================================================
-a waiter of boto3 or the CLI    is held for 45 seconds at most; it would look again after 60 or 120
-an SDK or Airflow               the first one after the create is held for 10 seconds at most
-a boto3 older than 1.38         the same: its waiters do not say what they are
-the same, from its second try   is answered at once: it may read no answer for as long as that
-all others                      is answered at once
-==============================  =====================================================================
+=================================  =====================================================================
+client                             its Describe of a job in progress
+=================================  =====================================================================
+a waiter of boto3 or the CLI       is held for 45 seconds at most; it would look again after 60 or 120
+an SDK or Airflow                  the first one after the create is held for 10 seconds at most
+a boto3 older than 1.38            the same: its waiters do not say what they are
+any of these, from its second try  is answered at once: it may read no answer for as long as that
+all others                         is answered at once
+=================================  =====================================================================
 
 The User-Agent says which client asks: features stand behind ``m/``, and ``B`` is a waiter.
 """

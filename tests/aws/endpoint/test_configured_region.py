@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from botocore.session import Session
 
-from jupyter_smx.aws_endpoint.aws_config import configured_region
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from jupyter_smx.aws_endpoint.aws_config import config_path, configured_region
 
 CONFIG = """
 [default]
@@ -66,6 +63,30 @@ def test_the_region_is_that_of_botocore(
         monkeypatch.setenv(name, value)
     assert Session().get_config_variable("region") == region
     assert configured_region({**files, **variables}) == region
+
+
+@pytest.mark.parametrize("form", ["$AWS_FILES/{}", "${{AWS_FILES}}/{}", "~/{}"])
+def test_paths_have_the_variables_that_a_client_would_have(
+    files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    variables = {
+        "AWS_FILES": str(tmp_path),
+        "AWS_CONFIG_FILE": form.format("config"),
+        "AWS_SHARED_CREDENTIALS_FILE": form.format("keys"),
+    }
+    monkeypatch.setenv("HOME", str(tmp_path))
+    regions = [configured_region(variables | {"AWS_PROFILE": name}) for name in ("work", "keys")]
+    with monkeypatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        patch.delenv("AWS_DEFAULT_REGION", raising=False)
+        expected = [Session(profile=name).get_config_variable("region") for name in ("work", "keys")]
+    assert config_path(variables).samefile(files["AWS_CONFIG_FILE"])
+    assert regions == expected == ["ap-south-1", "eu-north-1"]
+
+
+def test_an_unknown_variable_stays_in_a_path() -> None:
+    assert config_path({"AWS_CONFIG_FILE": "$NONE/${A}/config", "A": "a"}) == Path("$NONE/a/config")
 
 
 def test_without_a_region_of_botocore_it_is_that_of_another_program_or_ours(files: dict[str, str]) -> None:

@@ -13,6 +13,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import WaiterError
 from botocore.session import Session
+from tornado.web import RequestHandler
 
 from jupyter_smx import controller_launch
 from jupyter_smx.aws import app, front
@@ -147,3 +148,18 @@ def test_the_end_of_a_front_waits_for_a_request_under_way_until_a_limit(start_fr
             goes_on.set()
         drained.result(30)
         assert answer.result(30)["ResponseMetadata"]["HTTPStatusCode"] == 200
+
+
+async def test_the_end_of_a_front_waits_for_a_request_that_comes_meanwhile() -> None:
+    """A client that kept its connection sends it when the first one is answered."""
+    loop = asyncio.get_running_loop()
+    first, second = loop.create_future(), loop.create_future()
+    context = front.FrontContext({}, {}, time.time, lambda: "", open_requests={first})
+    for one in (first, second):
+        one.add_done_callback(context.open_requests.discard)
+    first.add_done_callback(lambda _: context.open_requests.add(second))
+    first.add_done_callback(lambda _: loop.call_later(0.05, second.set_result, {}))
+    loop.call_soon(first.set_result, {})
+    ending = front.Front(context, front.S3Route(RequestHandler, {}), 0)
+    await ending.drain(30)
+    assert second.done()

@@ -11,6 +11,7 @@ from jupyter_smx.aws.sagemaker.requests.processing import CODE, ENTRY_POINT, tra
 from jupyter_smx.aws.sagemaker.requests.s3_paths import put_placeholder
 from jupyter_smx.aws.sagemaker.requests.translation import Code, TranslatedRequest, TranslationContext
 from jupyter_smx.aws.service import AwsError
+from jupyter_smx.model.request_texts import fill
 from jupyter_smx.model.spec.channel import Output
 from jupyter_smx.model.spec.distribution import Distribution
 
@@ -54,7 +55,7 @@ def a_request(entry: list[str], *inputs: dict[str, Any], words: tuple[str, ...] 
     }
 
 
-def translate(request: dict[str, Any], root: Path, **here: Any) -> TranslatedRequest:
+def translate(request: dict[str, Any], root: Path | None, **here: Any) -> TranslatedRequest:
     context = TranslationContext(s3_root=root, instance_types=("ml.m5.large", "local"), **here)
     return translate_processing(request, context)
 
@@ -157,6 +158,9 @@ def test_the_folder_of_the_jobs_name_is_that_of_each_run(root: Path, uri: str, r
     (here,) = translate(request, root).outputs
     assert here.destination == str(root / recorded.removeprefix("s3://"))
     assert put_placeholder(uri, "job") == recorded
+    (real,) = translate(request, None).outputs
+    (again,) = fill((real,), "again")
+    assert again.destination == recorded.replace("{job_name}", "again")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from jupyter_smx.aws.sagemaker.requests.training import model_uri, own_hyperpara
 from jupyter_smx.aws.sagemaker.requests.translation import TranslatedRequest, TranslationContext
 from jupyter_smx.aws.sagemaker.settings import ImageRule
 from jupyter_smx.aws.service import AwsError
+from jupyter_smx.model.request_texts import fill
 from jupyter_smx.model.spec.channel import Channel
 from jupyter_smx.model.spec.distribution import Distribution
 from jupyter_smx.model.spec.instance import InstanceGroup, catalogue
@@ -80,6 +81,11 @@ def test_an_estimators_request_has_its_fields_its_code_and_a_note_for_its_image(
     )
     (note,) = found.notes
     assert "sagemaker-scikit-learn:1.2-1-cpu-py3: runs this notebook's Python in its place" in note
+
+
+def test_a_rerun_with_real_buckets_has_a_model_of_its_own() -> None:
+    found = translate(a_request(), None)
+    assert {each.destination for each in fill(found.outputs, "again")} == {f"s3://{BUCKET}/again/output"}
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))

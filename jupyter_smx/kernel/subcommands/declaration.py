@@ -23,6 +23,7 @@ SUCCESS = 0
 FAILURE = 1
 NO_CONTROLLER = 4
 """Exit code of a terminal if no controller runs."""
+_INSERTED_HELP = "{name} or $name takes it from a variable"
 
 
 class Argument(Struct, frozen=True, kw_only=True):
@@ -48,6 +49,11 @@ class Argument(Struct, frozen=True, kw_only=True):
         if self.many:
             words = f"{words} …"
         return words if self.is_required(terminal=terminal) else f"[{words}]"
+
+    def describe(self, *, terminal: bool) -> str:
+        """Return its help; a notebook takes a JOB from a variable, too, where a terminal has the shell's."""
+        is_job = self.completion in ("job", "live_job")
+        return f"{self.help}; {_INSERTED_HELP}" if is_job and not terminal else self.help
 
     def is_required(self, *, terminal: bool) -> bool:
         """Return True if the argument cannot be left out."""

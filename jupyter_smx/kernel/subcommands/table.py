@@ -85,20 +85,21 @@ def parser_of(row: Subcommand, prog: str, *, terminal: bool, parents: Sequence[A
         parents=list(parents),
     )
     for argument in row.arguments:
+        text = argument.describe(terminal=terminal)
         if not argument.spellings:
             required = argument.is_required(terminal=terminal)
             how = {} if required else {"nargs": "*" if argument.many else "?", "default": argument.default}
-            parser.add_argument(argument.name, metavar=argument.metavar, help=argument.help, **how)  # type: ignore[arg-type]  # of a dict
+            parser.add_argument(argument.name, metavar=argument.metavar, help=text, **how)  # type: ignore[arg-type]  # of a dict
         elif argument.metavar:
             parser.add_argument(
                 *argument.spellings,
                 dest=argument.name,
                 metavar=argument.metavar,
                 default=argument.default,
-                help=argument.help,
+                help=text,
             )
         else:
-            parser.add_argument(*argument.spellings, dest=argument.name, action="store_true", help=argument.help)
+            parser.add_argument(*argument.spellings, dest=argument.name, action="store_true", help=text)
     return parser
 
 

@@ -116,6 +116,22 @@ def test_a_variable_without_a_job_stops_no_job(
     assert not is_final(controller.jobs[job.id].state)
 
 
+@pytest.mark.parametrize("line", ["why", "stop", "logs", "diff", "export"])
+def test_help_in_a_notebook_has_the_forms_of_a_variable_and_that_of_a_terminal_has_not(
+    shell: InteractiveShell, front_end: Screenshots, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    form = "{name} or $name takes it from a variable"
+    assert form in " ".join(page(shell, front_end, f"{line} --help")["text/plain"].split())
+    assert cli.main([line, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "the beginning of one" in " ".join(text.split())
+    assert "$name" not in text
+
+
+def test_help_of_a_pool_has_no_variable(shell: InteractiveShell, front_end: Screenshots) -> None:
+    assert "$name" not in page(shell, front_end, "release --help")["text/plain"]
+
+
 def test_config_stores_an_expression_as_it_is(shell: InteractiveShell, front_end: Screenshots) -> None:
     shell.user_ns["name"] = "x"
     assert "{name}" in page(shell, front_end, "config role={name}")["text/plain"]

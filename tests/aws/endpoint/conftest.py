@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return a data folder of the test's own."""
-    with _ended(tmp_path / "smx", monkeypatch) as folder:
+    with _stop_at_end(tmp_path / "smx", monkeypatch) as folder:
         yield folder
 
 
@@ -31,7 +31,7 @@ def shared_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
     """Return a data folder of the file, where a real controller runs."""
     with (
         pytest.MonkeyPatch.context() as patch,
-        _ended(tmp_path_factory.mktemp("endpoint") / "smx", patch) as folder,
+        _stop_at_end(tmp_path_factory.mktemp("endpoint") / "smx", patch) as folder,
     ):
         provide_data_folder(folder)
         with closing(autostart.client()) as client:
@@ -40,14 +40,16 @@ def shared_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
 
 
 @contextmanager
-def _ended(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[Path]:
+def _stop_at_end(folder: Path, patch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Name a data folder to all that starts; at the end, stop its front and its controller."""
     patch.setenv(controller_launch.DATA_DIR_VARIABLE, str(folder))
     for name in [name for name in os.environ if name.startswith(("AWS_", "JUPYTER_SMX_AWS", "JUPYTER_SMX_BEFORE"))]:
         patch.delenv(name)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         patch.setenv(name, str(folder.with_name(name)))
-    yield folder
-    process.stop_front()
-    if (folder / "controller.lock").exists():
-        stop_everything()
+    try:
+        yield folder
+    finally:
+        process.stop_front()
+        if (folder / "controller.lock").exists():
+            stop_everything()

@@ -92,9 +92,11 @@ class Clients:
         return found
 
     def delete_all(self) -> None:
-        """Delete all jobs, which have ended: their names are free again."""
+        """Delete all jobs, which have ended, and all objects: the names are free again."""
         for row in self.sagemaker.list_training_jobs()["TrainingJobSummaries"]:
             self.sagemaker.delete_training_job(TrainingJobName=row["TrainingJobName"])
+        for row in self.s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
+            self.s3.delete_object(Bucket=BUCKET, Key=row["Key"])
 
 
 @pytest.fixture
@@ -155,7 +157,7 @@ def test_a_job_is_created_awaited_and_its_model_is_an_object(clients: Clients) -
     )
     assert [point["Average"] for point in points] == [0.5]
     names = [job["TrainingJobName"] for job in clients.sagemaker.list_training_jobs()["TrainingJobSummaries"]]
-    assert names.count("round-1") == 1
+    assert names == ["round-1"]
     with pytest.raises(ClientError, match="The request was rejected because the training job is in status Completed"):
         clients.sagemaker.stop_training_job(TrainingJobName="round-1")
 

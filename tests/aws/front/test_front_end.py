@@ -6,7 +6,7 @@ import asyncio
 import signal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent import futures
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -137,13 +137,15 @@ def test_the_end_of_a_front_waits_for_a_request_under_way_until_a_limit(start_fr
         return {}
 
     server = start_front(Service("sagemaker", {"StopTrainingJob": stop}))
-    with ThreadPoolExecutor(1) as threads:
+    with futures.ThreadPoolExecutor(1) as threads:
         try:
             answer = threads.submit(server.client("sagemaker").stop_training_job, TrainingJobName="a")
             assert begun.wait(30)
             asyncio.run_coroutine_threadsafe(server.front.drain(0.01), server.loop).result(30)
             assert not answer.done()
             drained = asyncio.run_coroutine_threadsafe(server.front.drain(60), server.loop)
+            with pytest.raises(futures.TimeoutError):
+                drained.result(0.1)
         finally:
             goes_on.set()
         drained.result(30)

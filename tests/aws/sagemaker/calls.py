@@ -146,3 +146,43 @@ def training_request(name: str, code: str) -> dict[str, Any]:
         "DebugHookConfig": {"S3OutputPath": f"s3://{BUCKET}/", "CollectionConfigurations": []},
         "ProfilerConfig": {"S3OutputPath": f"s3://{BUCKET}/", "DisableProfiler": False},
     }
+
+
+def an_input(name: str, uri: str, path: str) -> dict[str, Any]:
+    s3 = {"S3Uri": uri, "LocalPath": path, "S3DataType": "S3Prefix", "S3InputMode": "File"}
+    more = {"S3DataDistributionType": "FullyReplicated", "S3CompressionType": "None"}
+    return {"InputName": name, "AppManaged": False, "S3Input": s3 | more}
+
+
+def processing_request(
+    name: str, entry_point: list[str], inputs: list[dict[str, Any]], **members: Any
+) -> dict[str, Any]:
+    output = {"S3Uri": f"s3://{BUCKET}/{name}/output/out", "LocalPath": "/opt/ml/processing/output"}
+    cluster = {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30}
+    return {
+        "ProcessingJobName": name,
+        "ProcessingInputs": inputs,
+        "ProcessingOutputConfig": {
+            "Outputs": [
+                {"OutputName": "out", "AppManaged": False, "S3Output": {**output, "S3UploadMode": "EndOfJob"}},
+            ]
+        },
+        "ProcessingResources": {"ClusterConfig": cluster},
+        "AppSpecification": {"ImageUri": SKLEARN, "ContainerEntrypoint": entry_point},
+        "RoleArn": ROLE,
+        **members,
+    }
+
+
+def scripted(calls: Calls, name: str, script: str, *words: str) -> dict[str, Any]:
+    """Return what ``SKLearnProcessor.run`` sends."""
+    code = calls.put(f"{name}/input/code/prepare.py", script)
+    data = calls.put(f"{name}/input/input-1/a.csv", "1,2")
+    inputs = [
+        an_input("input-1", data.removesuffix("/a.csv"), "/opt/ml/processing/input/data"),
+        an_input("code", code, "/opt/ml/processing/input/code"),
+    ]
+    made = processing_request(name, ["python3", "/opt/ml/processing/input/code/prepare.py"], inputs)
+    if words:
+        made["AppSpecification"]["ContainerArguments"] = list(words)
+    return made

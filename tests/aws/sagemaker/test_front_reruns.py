@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import tarfile
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from calls import BUCKET, WAITER
-from test_processing_jobs import scripted
+from calls import BUCKET, WAITER, scripted
 
 from jupyter_smx.kernel.client import autostart
 
@@ -42,7 +42,7 @@ async def rerun(name: str) -> Job:
 
     def send() -> Job:
         with closing(autostart.client()) as client:
-            return client.rerun(name, "e" * 32, time.time())
+            return client.rerun(name, secrets.token_hex(16), time.time())
 
     return await asyncio.to_thread(send)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from calls import BUCKET, ROLE, SKLEARN, WAITER, archive
+from calls import WAITER, an_input, archive, processing_request, scripted
 
 if TYPE_CHECKING:
     from calls import Calls
@@ -39,44 +39,6 @@ python prepare.py "$@"
 """What a FrameworkProcessor of SDK 2.257.7 uploads."""
 
 
-def an_input(name: str, uri: str, path: str) -> dict[str, Any]:
-    s3 = {"S3Uri": uri, "LocalPath": path, "S3DataType": "S3Prefix", "S3InputMode": "File"}
-    more = {"S3DataDistributionType": "FullyReplicated", "S3CompressionType": "None"}
-    return {"InputName": name, "AppManaged": False, "S3Input": s3 | more}
-
-
-def request(name: str, entry_point: list[str], inputs: list[dict[str, Any]], **members: Any) -> dict[str, Any]:
-    output = {"S3Uri": f"s3://{BUCKET}/{name}/output/out", "LocalPath": "/opt/ml/processing/output"}
-    cluster = {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30}
-    return {
-        "ProcessingJobName": name,
-        "ProcessingInputs": inputs,
-        "ProcessingOutputConfig": {
-            "Outputs": [
-                {"OutputName": "out", "AppManaged": False, "S3Output": {**output, "S3UploadMode": "EndOfJob"}},
-            ]
-        },
-        "ProcessingResources": {"ClusterConfig": cluster},
-        "AppSpecification": {"ImageUri": SKLEARN, "ContainerEntrypoint": entry_point},
-        "RoleArn": ROLE,
-        **members,
-    }
-
-
-def scripted(calls: Calls, name: str, script: str, *words: str) -> dict[str, Any]:
-    """Return what ``SKLearnProcessor.run`` sends."""
-    code = calls.put(f"{name}/input/code/prepare.py", script)
-    data = calls.put(f"{name}/input/input-1/a.csv", "1,2")
-    inputs = [
-        an_input("input-1", data.removesuffix("/a.csv"), "/opt/ml/processing/input/data"),
-        an_input("code", code, "/opt/ml/processing/input/code"),
-    ]
-    made = request(name, ["python3", "/opt/ml/processing/input/code/prepare.py"], inputs)
-    if words:
-        made["AppSpecification"]["ContainerArguments"] = list(words)
-    return made
-
-
 async def test_a_script_processor_runs_and_is_described(shared_calls: Calls) -> None:
     """Cases 34, 38 and 40."""
     sent = scripted(shared_calls, "prep", COPY, "--rows", "all of them")
@@ -103,7 +65,7 @@ async def test_a_framework_processor_runs_the_script_of_its_archive(shared_calls
         an_input("code", code, "/opt/ml/processing/input/code/"),
         an_input("entrypoint", starter, "/opt/ml/processing/input/entrypoint"),
     ]
-    sent = request("fw", ["/bin/bash", "/opt/ml/processing/input/entrypoint/runproc.sh"], inputs)
+    sent = processing_request("fw", ["/bin/bash", "/opt/ml/processing/input/entrypoint/runproc.sh"], inputs)
     sent["AppSpecification"]["ContainerArguments"] = ["--x", "1"]
     await shared_calls("CreateProcessingJob", **sent)
     found = await shared_calls("DescribeProcessingJob", ProcessingJobName="fw", agent=WAITER)
@@ -114,7 +76,7 @@ async def test_a_framework_processor_runs_the_script_of_its_archive(shared_calls
 
 async def test_two_hosts_and_a_command_of_its_own(shared_calls: Calls) -> None:
     """Case 36, and an entry point that is no script of Python."""
-    sent = request("two", ["/bin/sh", "-c", "echo 1 > /opt/ml/processing/output/$(hostname)"], [])
+    sent = processing_request("two", ["/bin/sh", "-c", "echo 1 > /opt/ml/processing/output/$(hostname)"], [])
     sent["ProcessingResources"]["ClusterConfig"]["InstanceCount"] = 2
     await shared_calls("CreateProcessingJob", **sent)
     found = await shared_calls("DescribeProcessingJob", ProcessingJobName="two", agent=WAITER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import tarfile
 import time
 from datetime import timedelta
@@ -297,7 +298,7 @@ async def test_another_front_and_jobs_of_a_notebook_are_described_as_well(shared
     restarted = Calls(shared_calls.new_service, shared_calls.controller, shared_calls.bucket)
     assert await restarted("DescribeTrainingJob", TrainingJobName="mine") == described
     spec = JobSpec(kind="train", source="print(1)", job_name="theirs", hyperparameters={"a": "1"})
-    await shared_calls.controller.submit("f" * 32, spec)
+    await shared_calls.controller.submit(secrets.token_hex(16), spec)
     theirs = await shared_calls.end("theirs")
     assert theirs["TrainingJobStatus"] == "Completed"
     assert theirs["HyperParameters"]["a"] == "1"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -18,9 +19,10 @@ import pytest
 
 sys.path.insert(0, os.fspath(Path(__file__).parents[2] / "faults"))
 
-from ssh_controller import SshControllerWorld, provide_agent
+from ssh_controller import SshControllerWorld, living, provide_agent
 from ssh_helpers import Sshs
 from world import ROOT, surround
+from worlds.ssh.machine import kill
 
 from jupyter_smx.engines import registry
 from jupyter_smx.testing.data_folder import provide_data_folder
@@ -85,10 +87,12 @@ def _controller_world(
         machine.wipe()  # an earlier test may have left files and sessions there
         provide_agent(machine)
     made = SshControllerWorld(folder, ssh_world)
-    provide_data_folder(made.data)
-    yield made
-    ssh_world.reset()
-    made.close()
+    try:
+        provide_data_folder(made.data)
+        yield made
+    finally:
+        ssh_world.reset()
+        made.close()
 
 
 @pytest.fixture
@@ -129,9 +133,13 @@ def shared_controller(controller_of_module: SshControllerWorld, ssh_world: SshWo
     for machine in ssh_world.machines:
         provide_agent(machine)  # a test with a controller of its own has emptied their disks
     yield controller_of_module
-    ssh_world.reset()
-    controller_of_module.empty()
-    controller_of_module.until_nothing_is_left()
+    try:
+        ssh_world.reset()
+        controller_of_module.empty()
+        controller_of_module.until_nothing_is_left()
+    finally:
+        for process in itertools.chain.from_iterable(map(living, ssh_world.machines)):
+            kill(process.pid)
 
 
 @pytest.fixture

@@ -353,7 +353,7 @@ def agent(own_agent: Agent) -> Agent:
 
 @pytest.fixture
 def own_agent(start_agent: Callable[..., Agent]) -> Agent:
-    """Give the same to a test that ends it, in a module whose others share one."""
+    """Start an agent without namespaces and without preloads, which the test may end."""
     return start_agent()
 
 
@@ -375,10 +375,14 @@ def _agent_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent
 
 
 @pytest.fixture
-def shared_agent(_agent_of_module: Agent) -> Iterator[Agent]:
-    """Give an agent like ``agent`` that serves all tests of the module. They only run and stop jobs."""
-    yield _agent_of_module
-    ready_for_next_test(_agent_of_module)
+def shared_agent(_agent_of_module: Agent, request: pytest.FixtureRequest) -> Iterator[Agent]:
+    """Give an agent like ``agent`` that serves all tests of the module, which leave it alive.
+
+    If one has ended it, each later test has an agent of its own: what starts in a test must end in it.
+    """
+    agent = _agent_of_module if _agent_of_module.process.poll() is None else request.getfixturevalue("own_agent")
+    yield agent
+    ready_for_next_test(agent)
 
 
 @pytest.fixture(scope="module")
@@ -443,7 +447,7 @@ def isolated(own_isolated: Agent) -> Agent:
 
 @pytest.fixture
 def own_isolated(start_agent: Callable[..., Agent], far_folder: Path) -> Agent:
-    """Give the same to a test that ends it, in a module whose others share one."""
+    """Start an agent with a world of its own, which the test may end, or skip where the machine allows none."""
     agent = start_agent(isolate=True, parent=far_folder, **_TWO_HOSTS)
     _skip_without_namespaces(agent)
     return agent

@@ -109,7 +109,7 @@ class Bucket:
         """Write an object at once: the server would read an empty one from a file that is being written."""
         path = self.folder / key
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = self.folder.parent.with_suffix(".new")
+        new = self.folder.parent.with_suffix(f".new-{os.urandom(4).hex()}")
         new.write_text(content)
         new.replace(path)
 

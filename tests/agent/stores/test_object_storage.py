@@ -82,16 +82,15 @@ def test_a_channel_of_objects_is_fresh_and_writable_for_each_job(host: Agent, fu
 
 def test_each_host_gets_every_n_th_object_and_perhaps_none(start_agent: Callable[..., Agent], full: Bucket) -> None:
     agent = start_agent()
-    seen = [
-        agent.json(
-            SEE,
-            channels=wish("s3://bucket/d/train/", share={"turn": turn, "count": 3}, distribution="ShardedByS3Key"),
-            environment=full.environment,
-        )
-        for turn in range(3)
-    ]
-    assert [list(one) for one in seen] == [["a"], ["sub/b"], []]
-    assert len(full.read_keys()) == 2, "no host fetches what is another's"
+
+    def names(source: str, turn: int) -> list[str]:
+        channels = wish(source, share={"turn": turn, "count": 3}, distribution="ShardedByS3Key")
+        return sorted(agent.json(SEE, channels=channels, environment=full.environment))
+
+    seen = [names("s3://bucket/d/train", turn) for turn in range(3)]
+    assert seen == [["a", "training/c"], ["sub/b"], ["trainX"]]
+    assert names("s3://bucket/d/train/", 2) == []
+    assert len(full.read_keys()) == 4, "no host fetches what is another's"
 
 
 def test_the_config_file_tells_mode_and_distribution(shared_agent: Agent, full: Bucket) -> None:

@@ -72,7 +72,7 @@ class Desk:
         path.write_text(f"{block.text}\n", encoding="utf-8")
 
     def limit_hosts(self, limit: int) -> None:
-        """Give the reader a machine for so many hosts. Tasks of an array follow each other on a warm one.
+        """Configure the controller to run so many hosts at most: tasks of an array follow each other on a warm one.
 
         Each further host would import the libraries of the page again.
         """

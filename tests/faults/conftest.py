@@ -48,7 +48,7 @@ def own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World
 
 @pytest.fixture
 def world(own_world: World) -> World:
-    """Provide the same, or, in a module whose other tests share one, what that module says."""
+    """Provide the test's own world. A module whose tests share one overrides this fixture."""
     return own_world
 
 
@@ -58,12 +58,16 @@ def _world_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World
     with pytest.MonkeyPatch.context() as patch:
         surround(patch, folder, GRACE)
         made = World(folder)
-        provide_data_folder(made.data)
-        made.controller()  # here, since a test may leave only processes that were there before it
-    yield made
-    with pytest.MonkeyPatch.context() as patch:
-        choose_folders(patch, folder)
-        made.close()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            choose_folders(patch, folder)
+            provide_data_folder(made.data)
+            made.controller()  # here, since a test may leave only processes that were there before it
+        yield made
+    finally:
+        with pytest.MonkeyPatch.context() as patch:
+            choose_folders(patch, folder)
+            made.close()
 
 
 @pytest.fixture
@@ -78,10 +82,12 @@ def _warm(folder: Path, more: str = "") -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         surround(patch, folder, GRACE + more)
         made = World(folder)
-        provide_data_folder(made.data)
-        made.warm()
-        yield made
-        made.close()
+        try:
+            provide_data_folder(made.data)
+            made.warm()
+            yield made
+        finally:
+            made.close()
 
 
 @pytest.fixture(scope="module")
@@ -92,20 +98,34 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Provide a world like that one with room for the warm pools of all tests of the module."""
+    """Provide a world with a warm pool, and with room for the pools of all tests of the module."""
     yield from _warm(tmp_path_factory.mktemp("roomy"), "c.ControllerApp.max_hosts = 6\n")
 
 
 @pytest.fixture(scope="module")
+def _pools(roomy: World, request: pytest.FixtureRequest) -> World:
+    for groups in (request.module.TWO, request.module.GROUPS):
+        roomy.run(instance_groups=groups)
+    return roomy
+
+
+@pytest.fixture
+def pools(_pools: World) -> Iterator[World]:
+    """Provide the module's world with idle warm pools for jobs on ``TWO`` and on ``GROUPS`` of the module."""
+    yield _pools.until_idle()
+    _pools.stop_jobs()  # of a test that failed
+
+
+@pytest.fixture(scope="module")
 def far() -> Iterator[World]:
-    """Provide such a world outside ``/tmp``, so that each of its hosts may have a ``/tmp`` of its own."""
+    """Provide a world with a warm pool outside ``/tmp``, so that each of its hosts may have a ``/tmp`` of its own."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         yield from _warm(Path(folder))
 
 
 @pytest.fixture(scope="module")
 def patient() -> Iterator[World]:
-    """Provide a world like that one whose jobs have time to end."""
+    """Provide a world with a warm pool, outside ``/tmp``, whose jobs have time to end."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         yield from _warm(Path(folder), PATIENCE)
 

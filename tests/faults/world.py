@@ -194,10 +194,14 @@ class World:
 
     def empty(self) -> None:
         """Stop all jobs and release all pools, and wait until none is left; the controller goes on."""
+        self.stop_jobs()
+        eventually_blocking(self._is_empty, "no job and no pool is left", within=PATIENCE)
+
+    def stop_jobs(self) -> None:
+        """Stop all jobs that have not ended."""
         for job in retry_while_unavailable(lambda: self.client.jobs(200)):
             if job.ended_at is None:
                 self.client.stop(job.id)
-        eventually_blocking(self._is_empty, "no job and no pool is left", within=PATIENCE)
 
     def _is_empty(self) -> bool:
         for pool in self.pools():

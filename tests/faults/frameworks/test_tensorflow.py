@@ -95,19 +95,6 @@ REACH = ASK + MEET + 'say(found["task"], [ask(server)[0] for server in found["cl
 SHELL = "#!/bin/sh\npython3 train.py\nexit 7\n"
 
 
-@pytest.fixture(scope="module")
-def _pools(roomy: World) -> World:
-    for groups in (TWO, GROUPS):
-        roomy.run(instance_groups=groups)
-    return roomy
-
-
-@pytest.fixture
-def pools(_pools: World) -> World:
-    """Provide the module's world with idle warm pools for jobs on two hosts and for those on groups."""
-    return _pools.until_idle()
-
-
 @pytest.fixture
 def start(pools: World, tmp_path: Path) -> Start:
     """Return a function that starts a script on hosts of these pools, with ``tensorflow`` beside it."""

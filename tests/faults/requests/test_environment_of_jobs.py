@@ -81,7 +81,7 @@ def slow(project: Path, gate: Path) -> Path:
     return begun
 
 
-def ready(world: World) -> set[Path]:
+def find_built_environments(world: World) -> set[Path]:
     """Find the environments that were built to their end."""
     return {*(world.data / "environments").glob("*/ready.json")}
 
@@ -132,7 +132,7 @@ def test_a_build_that_fails_fails_the_job_with_package_exit_code_and_cure(world:
 
 def test_a_build_holds_up_nobody_and_a_stop_ends_it(world: World, project: Path) -> None:
     begun = slow(project, world.gate())
-    before = ready(world)
+    before = find_built_environments(world)
     builds = world.submit(**wish(project))
     pid = built_by(begun)
     builds.until(lambda job: "Building the environment: " in job.transitions[-1].status_message, "the message")
@@ -140,7 +140,7 @@ def test_a_build_holds_up_nobody_and_a_stop_ends_it(world: World, project: Path)
     world.client.stop(builds.id)
     assert builds.wait().state is SecondaryStatus.STOPPED
     eventually_blocking(lambda: not psutil.pid_exists(pid), "the build's end")
-    assert ready(world) == before
+    assert find_built_environments(world) == before
 
 
 def test_a_controller_that_is_killed_in_a_build_leaves_nothing_ready_and_the_next_one_builds_again(
@@ -152,7 +152,7 @@ def test_a_controller_that_is_killed_in_a_build_leaves_nothing_ready_and_the_nex
     pid = built_by(begun)
     kill(own_world.controller())
     eventually_blocking(lambda: not psutil.pid_exists(pid), "the orphaned build's end")
-    assert not ready(own_world)
+    assert not find_built_environments(own_world)
     begun.unlink()
     own_world.controller()
     assert built_by(begun) != pid

@@ -13,6 +13,7 @@ from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from world import Ran, World
@@ -44,9 +45,10 @@ def _helped(shared: World) -> World:
 
 
 @pytest.fixture
-def helped(_helped: World) -> World:
+def helped(_helped: World) -> Iterator[World]:
     """Provide the module's world with an idle warm pool of such groups."""
-    return _helped.until_idle()
+    yield _helped.until_idle()
+    _helped.stop_jobs()  # of a test that failed
 
 
 def host_log(ran: Ran, host: str) -> str:

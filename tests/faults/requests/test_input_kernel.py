@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -227,10 +228,14 @@ for place in sys.argv[1:]:
         break
 else:
     sys.exit(any([os.wait()[1] for _ in sys.argv[1:]]))
-client = autostart.client()
-client.controller_info()
-code = "import signal; signal.pause()"
-spec = JobSpec(kind="train", source=code, base_name="flood", python=sys.executable, keep_alive=60)
+try:
+    client = autostart.client()
+    client.controller_info()
+    code = "import signal; signal.pause()"
+    spec = JobSpec(kind="train", source=code, base_name="flood", python=sys.executable, keep_alive=60)
+except BaseException:
+    os.write(1, b"failed\\n")
+    raise
 os.write(1, b"ready\\n")
 sys.stdin.read()
 rows = []
@@ -252,13 +257,18 @@ def test_two_hundred_jobs_of_ten_kernels_in_a_second_are_all_taken(
     world.warm()
     places = [tmp_path / f"rows-{number}" for number in range(10)]
     command = [sys.executable, "-c", SUBMIT_MANY, *places]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as kernels:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True, start_new_session=True) as kernels:
         assert kernels.stdin is not None
         assert kernels.stdout is not None
         assert [kernels.stdout.readline() for _ in places] == ["ready\n"] * 10
         begin = time.perf_counter()
         kernels.stdin.close()
-        assert kernels.wait(PATIENCE) == 0
+        try:
+            assert kernels.wait(PATIENCE) == 0
+        except subprocess.TimeoutExpired:
+            os.killpg(kernels.pid, signal.SIGKILL)
+            raise
     rows = [row for place in places for row in json.loads(place.read_text())]
     took = time.perf_counter() - begin
     waits = sorted(row[2] for row in rows)

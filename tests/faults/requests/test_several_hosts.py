@@ -53,17 +53,10 @@ print("config", json.dumps([config, {name: json.loads(os.environ[name]) for name
 """
 
 
-@pytest.fixture(scope="module")
-def _pools(roomy: World) -> World:
-    for groups in (TWO, GROUPS):
-        roomy.run(instance_groups=groups)
-    return roomy
-
-
 @pytest.fixture
-def pools(_pools: World) -> World:
-    """Provide the module's world with idle warm pools for jobs on two hosts and for those on groups."""
-    return _pools.until_idle()
+def world(shared_world: World) -> World:
+    """Provide the world of the module."""
+    return shared_world
 
 
 def host_log(ran: Ran, host: str) -> str:
@@ -165,14 +158,14 @@ def test_each_host_has_a_log_which_is_shown_with_its_group(pools: World) -> None
     assert "==> algo-2 <==\n" in "".join(read_all(pools.client, plain.job()))
 
 
-def test_a_pool_of_groups_is_taken_again_by_its_key(shared_world: World) -> None:
-    first = shared_world.run(instance_groups=GROUPS)
-    again = shared_world.run(instance_groups=GROUPS)
+def test_a_pool_of_groups_is_taken_again_by_its_key(world: World) -> None:
+    first = world.run(instance_groups=GROUPS)
+    again = world.run(instance_groups=GROUPS)
     assert again.job().cluster == first.job().cluster
     helpers = (InstanceGroup(name="data", instance_count=2, until="dnn"), GROUPS[1])
-    helped = shared_world.run(instance_groups=helpers)
+    helped = world.run(instance_groups=helpers)
     assert helped.job().cluster == first.job().cluster, "who helps whom is the job's own matter"
-    other = shared_world.run(instance_groups=(InstanceGroup(name="data"), InstanceGroup(name="dnn", instance_count=2)))
+    other = world.run(instance_groups=(InstanceGroup(name="data"), InstanceGroup(name="dnn", instance_count=2)))
     assert other.job().cluster != first.job().cluster
     assert other.why().startswith("Cold: ")
 

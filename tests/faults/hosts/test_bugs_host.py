@@ -8,6 +8,7 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from world import PATIENCE, kill
 
@@ -136,7 +137,14 @@ def confine(world: World, group: Path) -> None:
 
     The list of processes is old as soon as it is read: one may be gone, another born outside. So until none is left.
     """
-    while outside := {seen.pid for seen in process_scan.cluster_processes(world.cluster())} - processes(group):
+    cluster, agent = world.cluster(), psutil.Process(world.agent())
+
+    def members() -> set[int]:
+        # A process has no variables for a moment while its program starts, and no mark by them then.
+        marked = {seen.pid for seen in process_scan.cluster_processes(cluster)}
+        return marked | {child.pid for child in agent.children(recursive=True)}
+
+    while outside := members() - processes(group):
         for pid in outside:
             with contextlib.suppress(ProcessLookupError):
                 (group / "cgroup.procs").write_text(str(pid))

@@ -42,7 +42,7 @@ for number in range(3000):
 
 
 @pytest.fixture
-def stone(tmp_path: Path) -> Iterator[str]:
+def stone(tmp_path: Path, world: World) -> Iterator[str]:
     """Give the name of a file that a job may make immutable; it can be deleted again when the test is over."""
     trial = tmp_path / "trial"
     trial.touch()
@@ -51,7 +51,7 @@ def stone(tmp_path: Path) -> Iterator[str]:
         pytest.skip("files cannot be made immutable here")
     subprocess.run([program, "-i", trial], check=True)
     yield "stone"
-    for path in tmp_path.rglob("stone"):
+    for path in world.data.rglob("stone"):
         subprocess.run([program, "-i", path], check=True)
 
 

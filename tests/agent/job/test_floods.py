@@ -40,6 +40,7 @@ def test_a_hundred_megabytes_without_a_newline_pass_through_a_small_agent(agent:
     if "_hashlib" not in sys.builtin_module_names:  # else no file shows that it is loaded
         maps = Path(f"/proc/{agent.process.pid}/maps")
         eventually_blocking(lambda: "_hashlib" in maps.read_text(), "hashlib: the last of startup.AFTER_START")
+    agent.run("print('all is loaded')")  # the agent also reads the installed packages before that
     before = resident(agent, "VmRSS")
     source = f"""
 import hashlib, os

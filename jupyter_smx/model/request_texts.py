@@ -45,10 +45,11 @@ def decode_text(value: str) -> str:
 def format_hyperparameter(value: str) -> str:
     """Write a value for people: a text without quotes, unless it looks like a value of another kind without them."""
     text = decode_text(value)
-    return value if text != value and _is_json(text) else text
+    return value if text != value and is_json(text) else text
 
 
-def _is_json(text: str) -> bool:
+def is_json(text: str) -> bool:
+    """Return True if a text is a value in JSON."""
     try:
         json.loads(text)
     except ValueError:

@@ -19,6 +19,7 @@ from jupyter_smx.aws.sagemaker.requests.training import DIRECTORY, PROGRAM
 from jupyter_smx.aws_endpoint.sdk_config import ROLE_ARN, default_bucket
 from jupyter_smx.kernel.sagemaker.describe import MODEL
 from jupyter_smx.model.redaction import redact_text
+from jupyter_smx.model.request_texts import is_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,15 +104,7 @@ def _sdk_parameters(own: Mapping[str, str], job: Job, here: RecordPlaces) -> dic
         "sagemaker_region": here.region,
     }
     texts = {name: json.dumps(value) for name, value in added.items()}
-    return {**texts, **{name: value if _is_json(value) else json.dumps(value) for name, value in own.items()}}
-
-
-def _is_json(value: str) -> bool:
-    try:
-        json.loads(value)
-    except ValueError:
-        return False
-    return True
+    return {**texts, **{name: value if is_json(value) else json.dumps(value) for name, value in own.items()}}
 
 
 def _model_in_bucket(job: Job, s3_root: Path | None) -> str:

@@ -371,4 +371,4 @@ os._exit(0)
         own_agent.serves()
     else:
         assert record["failure"].startswith("host: this job could not be finished (")
-        assert own_agent.wait() == 4, "a host of which nobody knows the state ends"
+        assert own_agent.wait() == 4, "a host in an unknown state ends"

@@ -41,9 +41,8 @@ def matches(expression: Mapping[str, Any], values: Values) -> bool:
 
     :raises AwsError: a filter that is not known here.
     """
-    for nested in ("NestedFilters",):
-        if expression.get(nested):
-            raise unsupported_error(nested, _REASON, WAY_BACK)
+    if expression.get("NestedFilters"):
+        raise unsupported_error("NestedFilters", _REASON, WAY_BACK)
     found = [_matches_filter(each, values) for each in expression.get("Filters") or ()]
     found += [matches(each, values) for each in expression.get("SubExpressions") or ()]
     return (any(found) if expression.get("Operator") == "Or" else all(found)) if found else True
